@@ -1,0 +1,59 @@
+"""Exact nearest counterfactuals for tree ensembles, for whole tables, on the GPU or the CPU.
+
+Importing the package loads none of its dependencies: each public name brings its module when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from gpucf._version import __version__
+
+if TYPE_CHECKING:
+    from gpucf._errors import (
+        FileFormatError,
+        GpucfError,
+        MapTooLargeError,
+        ModelError,
+        OptionError,
+        TableError,
+        VerificationError,
+    )
+    from gpucf._loaders import load_model
+
+__all__ = [
+    "FileFormatError",
+    "GpucfError",
+    "MapTooLargeError",
+    "ModelError",
+    "OptionError",
+    "TableError",
+    "VerificationError",
+    "__version__",
+    "load_model",
+]
+
+# Public name -> module that holds it. What is here stands in __all__ and under TYPE_CHECKING as well; a test compares.
+_HOMES = {
+    "FileFormatError": "gpucf._errors",
+    "GpucfError": "gpucf._errors",
+    "MapTooLargeError": "gpucf._errors",
+    "ModelError": "gpucf._errors",
+    "OptionError": "gpucf._errors",
+    "TableError": "gpucf._errors",
+    "VerificationError": "gpucf._errors",
+    "load_model": "gpucf._loaders",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'gpucf' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
