@@ -1,0 +1,50 @@
+"""One way to compile: numba without the GIL, without fast-math, cached on disk where that is possible.
+
+Import this module only from code that is about to compute: `import gpucf` must not load numba.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core.caching import FunctionCache
+
+
+def _source_digest() -> str:
+    h = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        h.update(path.read_bytes())
+    return h.hexdigest()
+
+
+_DIGEST = _source_digest()
+
+
+class _Cache(FunctionCache):
+    """numba's disk cache, keyed also on the text of the whole package.
+
+    numba looks only at the time and size of the file that holds the function, not at the functions that it calls from
+    other files; wheels carry fixed times, so that an upgrade could run stale machine code.
+    """
+
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        return (*super()._index_key(sig, codegen), _DIGEST)
+
+
+def njit(function: Callable[..., Any]) -> Any:
+    """`numba.njit(nogil=True)` with exact IEEE arithmetic, and with a disk cache where one can be kept."""
+    dispatcher: Any = numba.njit(nogil=True, error_model="numpy", fastmath=False)(function)
+    try:
+        dispatcher._cache = _Cache(function)
+    except RuntimeError:  # neither the package folder nor a user cache folder can be written
+        pass
+    return dispatcher
+
+
+def inline(function: Callable[..., Any]) -> Any:
+    """A helper that only other compiled functions call: forced into its caller, never compiled or cached alone."""
+    return numba.njit(inline="never", error_model="numpy", fastmath=False, forceinline=True)(function)

@@ -1,0 +1,226 @@
+"""Labels: what the map tells apart, as rules on sums and on bounds of sums.
+
+A rule (`LabelRule`) is a few numbers, so that compiled code can apply it. Sums are compared in the library's own dtype.
+Bounds are sound because sequential floating-point addition is monotone in every term: the library's own sum over each
+tree's largest (smallest) reachable leaf bounds the library's score anywhere in a box (design, rule 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpucf._ensemble import Ensemble
+from gpucf._jit import inline, njit
+from gpucf._links import (
+    DECISIONS,
+    PROBABILITIES,
+    class_of,
+    classes_from_raw,
+    probabilities_from_raw,
+    probability_of,
+)
+from gpucf._predict import raw_from_sums
+
+THRESHOLD, CLASS, PROBABILITY = 0, 1, 2
+_POSTS = {"none": 0, "divide": 1, "affine": 2}
+
+
+class LabelRule(NamedTuple):
+    """A rule from sums to a label.
+
+    ``mode`` THRESHOLD: label 1 when ``sums[output] >= bound``, else 0. CLASS: the library's class index.
+    PROBABILITY: label 1 when the library's probability of class `output`, widened to float64, is >= ``bound``.
+    """
+
+    mode: int
+    output: int
+    bound: float
+    n_labels: int
+    decision: int
+    probability: int
+    link_a: float
+    post: int
+    post_a: float
+    post_b: float
+    is_float32: bool
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Rules with equal keys give equal labels everywhere."""
+        return (self.mode, self.output, float(self.bound))
+
+
+def _rule(ensemble: Ensemble, mode: int, output: int, bound: float, n_labels: int) -> LabelRule:
+    return LabelRule(
+        mode, output, float(bound), n_labels, DECISIONS[ensemble.decision], PROBABILITIES[ensemble.probability],
+        float(ensemble.link_a), _POSTS[ensemble.post], float(ensemble.post_a), float(ensemble.post_b),
+        ensemble.score_dtype == np.float32,
+    )  # fmt: skip
+
+
+def class_rule(ensemble: Ensemble) -> LabelRule:
+    """Labels are the library's classes (rule 3 of the design)."""
+    if ensemble.n_outputs > 1:
+        return _rule(ensemble, CLASS, 0, 0.0, ensemble.n_classes)
+
+    def is_class_1(sums: np.ndarray) -> np.ndarray:
+        return classes_from_raw(ensemble, raw_from_sums(ensemble, sums)) == 1
+
+    return _rule(ensemble, THRESHOLD, 0, least_sum(ensemble, 0, is_class_1), 2)
+
+
+def probability_rule(ensemble: Ensemble, k: int, p: float) -> tuple[LabelRule, int]:
+    """Rule, and the label in it that means "the library's probability of class k is >= p"."""
+    if ensemble.n_outputs > 1 and ensemble.probability != "raw":
+        return _rule(ensemble, PROBABILITY, k, p, 2), 1
+
+    def reaches(sums: np.ndarray) -> np.ndarray:
+        return probabilities_from_raw(ensemble, raw_from_sums(ensemble, sums))[:, k] >= p
+
+    def misses(sums: np.ndarray) -> np.ndarray:
+        return ~reaches(sums)
+
+    if ensemble.n_outputs > 1:
+        return _rule(ensemble, THRESHOLD, k, least_sum(ensemble, k, reaches), 2), 1
+    if k == 1:
+        return _rule(ensemble, THRESHOLD, 0, least_sum(ensemble, 0, reaches), 2), 1
+    return _rule(ensemble, THRESHOLD, 0, least_sum(ensemble, 0, misses), 2), 0
+
+
+def score_rule(ensemble: Ensemble, output: int, at_least: float) -> LabelRule:
+    """Label 1 where the library's raw score, compared as a real number, is >= `at_least`."""
+
+    def reaches(sums: np.ndarray) -> np.ndarray:
+        return raw_from_sums(ensemble, sums)[:, output].astype(np.float64) >= at_least
+
+    return _rule(ensemble, THRESHOLD, output, least_sum(ensemble, output, reaches), 2)
+
+
+def least_sum(ensemble: Ensemble, output: int, holds: Callable[[np.ndarray], np.ndarray]) -> float:
+    """Least sum of `output`, in the score dtype, for which a monotone condition holds; inf if none, -inf if all.
+
+    Bisection over the representable numbers, each tried on the library's own arithmetic.
+    """
+    dtype = ensemble.score_dtype
+    integer = np.int32 if dtype == np.float32 else np.int64
+
+    def check(ordinal: int) -> bool:
+        bits = np.asarray([ordinal if ordinal >= 0 else np.iinfo(integer).min - ordinal], integer)
+        sums = np.zeros((1, ensemble.n_outputs), dtype)
+        sums[0, output] = bits.view(dtype)[0]
+        with np.errstate(all="ignore"):
+            return bool(holds(sums)[0])
+
+    high = int(np.asarray(np.finfo(dtype).max).view(integer))
+    low = -high
+    if not check(high):
+        return np.inf
+    if check(low):
+        return -np.inf
+    while high - low > 1:
+        middle = (high + low) // 2
+        if check(middle):
+            high = middle
+        else:
+            low = middle
+    return float(np.asarray([high if high >= 0 else np.iinfo(integer).min - high], integer).view(dtype)[0])
+
+
+@inline
+def _post(rule, sums, raw):
+    for c in range(len(sums)):
+        if rule.is_float32:
+            s = np.float32(sums[c])
+            if rule.post == 1:
+                s = np.float32(s / np.float32(rule.post_a))
+            elif rule.post == 2:
+                s = np.float32(np.float32(s * np.float32(rule.post_a)) + np.float32(rule.post_b))
+            raw[c] = s
+        else:
+            d = np.float64(sums[c])
+            if rule.post == 1:
+                d = d / rule.post_a
+            elif rule.post == 2:
+                d = d * rule.post_a + rule.post_b
+            raw[c] = d
+
+
+@inline
+def label_of_sums(rule, sums, raw):
+    """Label of exact sums; `raw` is scratch of the same shape, float64."""
+    if rule.mode == THRESHOLD:
+        return 1 if sums[rule.output] >= rule.bound else 0
+    _post(rule, sums, raw)
+    if rule.mode == CLASS:
+        return class_of(rule.decision, raw, rule.link_a)
+    return 1 if probability_of(rule.probability, raw, rule.output, rule.link_a) >= rule.bound else 0
+
+
+@inline
+def label_of_bounds(rule, low, high, raw_low, raw_high):
+    """Label shared by every vector of sums between `low` and `high`, or -1 where that is not certain."""
+    if rule.mode == THRESHOLD:
+        if low[rule.output] >= rule.bound:
+            return 1
+        return 0 if high[rule.output] < rule.bound else -1
+    _post(rule, low, raw_low)
+    _post(rule, high, raw_high)
+    if rule.mode == CLASS:
+        return _class_of_bounds(rule, raw_low, raw_high)
+    # Softmax is monotone up to its own rounding; a wide slack only postpones the verdict to smaller boxes.
+    k = rule.output
+    slack = 1e-5 if rule.is_float32 else 1e-11
+    own_low, own_high = raw_low[k], raw_high[k]
+    raw_low[k] = own_high
+    at_most = probability_of(rule.probability, raw_low, k, rule.link_a)
+    raw_high[k] = own_low
+    at_least = probability_of(rule.probability, raw_high, k, rule.link_a)
+    if at_least >= rule.bound + slack:
+        return 1
+    return 0 if at_most < rule.bound - slack else -1
+
+
+@inline
+def surely_beats(rule, j, low_j, k, high_k):
+    """Whether class j is preferred to class k wherever raw_j >= low_j and raw_k <= high_k."""
+    if rule.decision == 6 or rule.decision == 7:
+        # Equal probabilities can come from raw scores a few ulp apart, so a clear lead is asked for.
+        slack = 1e-5 if rule.is_float32 else 1e-12
+        return low_j - high_k > slack * (1.0 + abs(low_j) + abs(high_k))
+    if rule.decision == 8:
+        low_j = probability_of(8, np.full(1, low_j), 0, rule.link_a)
+        high_k = probability_of(8, np.full(1, high_k), 0, rule.link_a)
+    return low_j >= high_k if j < k else low_j > high_k
+
+
+@inline
+def _class_of_bounds(rule, raw_low, raw_high):
+    found = -1
+    for k in range(len(raw_low)):
+        possible = True
+        for j in range(len(raw_low)):
+            if j != k and surely_beats(rule, j, raw_low[j], k, raw_high[k]):
+                possible = False
+                break
+        if possible:
+            if found >= 0:
+                return -1
+            found = k
+    return found
+
+
+@njit
+def _labels(rule, sums, out):
+    raw = np.empty(sums.shape[1], np.float64)
+    for i in range(len(sums)):
+        out[i] = label_of_sums(rule, sums[i], raw)
+
+
+def labels_from_sums(rule: LabelRule, sums: np.ndarray) -> np.ndarray:
+    """Label of each row of sums, int64."""
+    out = np.empty(len(sums), np.int64)
+    _labels(rule, sums, out)
+    return out
