@@ -46,6 +46,12 @@ def _no_browser() -> str | None:
 
 # Marker -> why the tests that carry it cannot run here, or None.
 NEEDS: dict[str, Callable[[], str | None]] = {"gpu": _no_gpu, "compiler": _no_compiler, "browser": _no_browser}
+REQUIRED = {name for name in os.environ.get("GPUCF_REQUIRE", "").split(",") if name}
+
+
+def pytest_configure() -> None:
+    if unknown := REQUIRED - NEEDS.keys():
+        raise pytest.UsageError(f"GPUCF_REQUIRE names {sorted(unknown)}; it knows {sorted(NEEDS)}.")
 
 
 @pytest.fixture(scope="session")
@@ -83,12 +89,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """GPUCF_REQUIRE=gpu,compiler makes a run fail in which such a test was skipped: it would prove nothing."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    required = {name for name in os.environ.get("GPUCF_REQUIRE", "").split(",") if name}
-    if unknown := required - NEEDS.keys():
-        raise pytest.UsageError(f"GPUCF_REQUIRE names {sorted(unknown)}; it knows {sorted(NEEDS)}.")
     if reporter is None:  # a worker of pytest-xdist; the controller counts
         return
-    lacking = [f"{n} {marker}" for marker, n in _skipped(reporter) if n and marker in required]
+    lacking = [f"{n} {marker}" for marker, n in _skipped(reporter) if n and marker in REQUIRED]
     if lacking:
         reporter.write_line(f"\nGPUCF_REQUIRE: {', '.join(lacking)} test(s) skipped; the run fails.", red=True)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
