@@ -100,7 +100,8 @@ def _write_pandas(column: Any, rows: np.ndarray, cells: np.ndarray, missing: np.
 
     dtype = column.dtype
     if isinstance(dtype, np.dtype):
-        return _write_numpy(column.to_numpy(), rows, cells, missing, name)
+        # A Series of the old dtype: pandas would take a bare object array of strings for text.
+        return pd.Series(_write_numpy(column.to_numpy(), rows, cells, missing, name), column.index, dtype)
     array = column.array.copy()
     if isinstance(dtype, pd.CategoricalDtype):
         absent = [c for c in dict.fromkeys(cells[~missing].tolist()) if c not in dtype.categories]
