@@ -5,8 +5,11 @@ Each loader module has
 - ``claims(obj) -> bool``: whether a model object is of this library (decided without importing the library);
 - ``from_object(obj, iterations) -> Ensemble``;
 - ``judge(obj, ensemble) -> Judge``: the library's own predict for the verification of answers;
+- ``claims_file(head, path) -> bool``, ``is_pickle(head, path) -> bool``: from the first bytes and the name of a file;
+- ``from_file(path, iterations) -> Ensemble``, without the library where its format can be read without it;
+- ``open_native(path)``: the library's own object, or None where the library is not installed.
 
-and, where the library has files, ``claims_file(head, path)`` / ``from_file(path, iterations)`` / ``open_native(path)``.
+Pickle and joblib files, of whatever library, are opened by the scikit-learn module.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from typing import Any
 
 from gpucf._ensemble import Ensemble
 from gpucf._errors import ModelError, OptionError
+from gpucf._judge import Judge
 
 _HEAD_BYTES = 4096
 
@@ -70,6 +74,38 @@ def load_model(model: Any, *, iterations: int | str | None = None, trust_pickle:
             return ensemble
     kind = f"{type(model).__module__}.{type(model).__qualname__}"
     raise ModelError.unsupported(kind, "gpucf reads tree ensembles of XGBoost, LightGBM, scikit-learn and CatBoost")
+
+
+def open_judge(model: Any, ensemble: Ensemble, trust_pickle: bool = False) -> Judge | None:
+    """The source library's own predict for a model object or file that `load_model` has read into `ensemble`.
+
+    Returns None where the source library is not installed, or where the user handed in an `Ensemble`; answers are then
+    checked by the reference predictor.
+
+    Parameters
+    ----------
+    model : model object, str or path
+        What `load_model` was given.
+    ensemble : Ensemble
+        What `load_model` returned; a judge uses as many rounds of the model as were read.
+    trust_pickle : bool
+        As in `load_model`.
+
+    Raises
+    ------
+    ModelError
+        If the file cannot be opened.
+    """
+    if isinstance(model, Ensemble):
+        return None
+    if isinstance(model, str | os.PathLike):
+        path = Path(model)
+        model = _module_for_file(path, trust_pickle).open_native(path)
+    for module in _modules():
+        if module.claims(model):
+            judge: Judge = module.judge(model, ensemble)
+            return judge
+    return None
 
 
 def _module_for_file(path: Path, trust_pickle: bool) -> Any:

@@ -46,7 +46,7 @@ def from_gradient_boosting(obj: Any, iterations: int | str | None) -> Ensemble:
     link = ("expit_twice" if exponential else "expit") if one_output else "softmax_pairwise"
     return builder.build(
         base=base,
-        library="scikit-learn",
+        library="sklearn",
         model_type=common.kind(obj),
         task=common.task_of(classes),
         feature_names=names,
@@ -85,12 +85,12 @@ def from_hist_gradient_boosting(obj: Any, iterations: int | str | None) -> Ensem
             _add_predictor(builder, predictor, k, place, categories, known)
     base = np.asarray(obj._baseline_prediction, dtype=np.float64).reshape(-1) + 0.0
     one_output = len(base) == 1
-    notes = ()
+    notes: tuple[str, ...] = ()
     if classes is None and obj._loss.link.__class__.__name__ != "IdentityLink":
         notes = (f"scores are raw scores of loss={obj.loss!r}: predict() answers with their exponential",)
     return builder.build(
         base=base,
-        library="scikit-learn",
+        library="sklearn",
         model_type=common.kind(obj),
         task=common.task_of(classes),
         feature_names=names,
@@ -125,22 +125,20 @@ def _encoded_columns(obj: Any, n_features: int) -> tuple[np.ndarray, tuple[np.nd
         values = np.asarray(values)
         missing = np.asarray([v is None or v != v for v in values.tolist()], dtype=bool)
         if np.any(missing[: int((~missing).sum())]):
-            raise ModelError.damaged(f"this {common.kind(obj)}", f"column {column} has a missing value among its categories")
+            raise ModelError.damaged(
+                f"this {common.kind(obj)}", f"column {column} has a missing value among its categories"
+            )
         categories[column] = values[~missing]
     return place, tuple(categories)
 
 
-def _known_categories(
-    obj: Any, place: np.ndarray, categories: tuple[np.ndarray | None, ...]
-) -> dict[int, np.ndarray]:
+def _known_categories(obj: Any, place: np.ndarray, categories: tuple[np.ndarray | None, ...]) -> dict[int, np.ndarray]:
     """Per user's column, which codes training knew; the others follow the direction of missing values."""
     if all(c is None for c in categories):
         return {}
     bitsets, row_of = obj._bin_mapper.make_known_categories_bitsets()
     return {
-        int(column): _bits(bitsets[row_of[seen]])
-        for seen, column in enumerate(place)
-        if categories[column] is not None
+        int(column): _bits(bitsets[row_of[seen]]) for seen, column in enumerate(place) if categories[column] is not None
     }
 
 

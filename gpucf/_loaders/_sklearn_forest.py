@@ -33,7 +33,7 @@ def from_forest(obj: Any, iterations: int | str | None) -> Ensemble:
         add_tree(builder, member.tree_, value, 0 if classes is None else VECTOR_LEAF)
     return builder.build(
         base=np.zeros(n_outputs),
-        library="scikit-learn",
+        library="sklearn",
         model_type=common.kind(obj),
         task=common.task_of(classes),
         feature_names=names,
@@ -89,9 +89,9 @@ def _leaf_vectors(tree: Any, classes: np.ndarray | None, source: str) -> np.ndar
         return value / np.where(totals == 0.0, 1.0, totals)[:, None]
     if np.any(np.abs(totals - 1.0) > 1e-6):
         raise ModelError(
-            f"{source} holds class counts in its leaves instead of fractions: it was saved by a scikit-learn older than "
-            "1.3 and opened by a newer one, which then predicts other numbers than the model was tested with. Open it "
-            "with the version that saved it, or fit it again."
+            f"{source} holds class counts in its leaves instead of fractions: it was saved by a scikit-learn older "
+            "than 1.3 and opened by a newer one, which then predicts other numbers than the model was tested with. "
+            "Open it with the version that saved it, or fit it again."
         )
     return value
 

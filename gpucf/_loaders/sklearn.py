@@ -20,48 +20,15 @@ from gpucf._loaders import _sklearn_forest as forest
 
 _PICKLE_SUFFIXES = {".pkl", ".pickle", ".joblib", ".pckl"}
 # What joblib writes when it compresses: zlib, gzip, bzip2, xz, lzma, lz4.
-_JOBLIB_HEADS = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x5d\x00", b"\x04\x22\x4d\x18")
+_ZLIB_HEADS = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
+_JOBLIB_HEADS = (*_ZLIB_HEADS, b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x5d\x00", b"\x04\x22\x4d\x18")
 
-# Types inside a skops file that only hold numbers and structure; everything else is refused by name.
+# What skops does not trust by itself but such models are made of; everything else is refused by name.
 _SKOPS_TYPES = {
-    "sklearn._loss.link.HalfLogitLink",
-    "sklearn._loss.link.IdentityLink",
-    "sklearn._loss.link.Interval",
-    "sklearn._loss.link.LogLink",
-    "sklearn._loss.link.LogitLink",
-    "sklearn._loss.link.MultinomialLogit",
-    "sklearn._loss.loss.AbsoluteError",
-    "sklearn._loss.loss.ExponentialLoss",
-    "sklearn._loss.loss.HalfBinomialLoss",
-    "sklearn._loss.loss.HalfGammaLoss",
-    "sklearn._loss.loss.HalfMultinomialLoss",
-    "sklearn._loss.loss.HalfPoissonLoss",
-    "sklearn._loss.loss.HalfSquaredError",
-    "sklearn._loss.loss.HuberLoss",
-    "sklearn._loss.loss.PinballLoss",
-    "sklearn.compose._column_transformer.ColumnTransformer",
-    "sklearn.ensemble._hist_gradient_boosting.binning._BinMapper",
-    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-    "sklearn.preprocessing._encoders.OrdinalEncoder",
-    "sklearn.preprocessing._function_transformer.FunctionTransformer",
-    "sklearn.preprocessing._label.LabelEncoder",
-    "sklearn.utils._bunch.Bunch",
-    "sklearn.utils.validation.check_array",
-    "sklearn._loss._loss.CyAbsoluteError",
-    "sklearn._loss._loss.CyExponentialLoss",
-    "sklearn._loss._loss.CyHalfBinomialLoss",
-    "sklearn._loss._loss.CyHalfGammaLoss",
-    "sklearn._loss._loss.CyHalfMultinomialLoss",
-    "sklearn._loss._loss.CyHalfPoissonLoss",
-    "sklearn._loss._loss.CyHalfSquaredError",
-    "sklearn._loss._loss.CyHuberLoss",
-    "sklearn._loss._loss.CyPinballLoss",
-    "sklearn.tree._tree.Tree",
     "functools.partial",
-    "numpy.random.mtrand.RandomState",
-    "numpy.random._mt19937.MT19937",
-    "numpy.random._pickle.__randomstate_ctor",
-    "numpy.dtype",
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "sklearn.tree._tree.Tree",
+    "sklearn.utils.validation.check_array",
 }
 
 
