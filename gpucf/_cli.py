@@ -1,0 +1,127 @@
+"""The command line: ``gpucf query``, ``gpucf info``, ``gpucf demo``.
+
+Exit codes: 0 all is well, 1 something given cannot be used (one line on stderr says what), 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from gpucf._errors import GpucfError, VerificationError
+from gpucf._version import __version__
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(1, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    try:
+        args = _parser().parse_args(argv)
+    except SystemExit as done:  # argparse has printed help, the version or an error
+        return int(done.code or 0)
+    try:
+        return int(args.run(args))
+    except (GpucfError, VerificationError) as error:
+        return _fail(str(error))
+    except BrokenPipeError:
+        return _fail("nothing reads the output any more")
+    except OSError as error:
+        return _fail(f"{error.filename or 'the operating system'}: {error.strerror or error}")
+    except MemoryError:
+        return _fail("out of memory; use a smaller --batch-rows or --max-regions")
+    except KeyboardInterrupt:
+        sys.stderr.write("gpucf: interrupted; nothing was written\n")
+        return 130
+
+
+def _fail(message: str) -> int:
+    sys.stderr.write(f"gpucf: error: {' '.join(message.split())}\n")
+    return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="gpucf", description="Exact nearest counterfactuals for tree ensembles, a whole table at a time."
+    )
+    parser.add_argument("--version", action="version", version=f"gpucf {__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND", parser_class=_Parser)
+    _add_query(commands)
+    info = commands.add_parser("info", help="versions, devices and caches: what was found, and why not")
+    info.set_defaults(run=_run_info)
+    demo = commands.add_parser(
+        "demo", help="German credit: explain every declined applicant", description="German credit, UCI, CC BY 4.0."
+    )
+    demo.add_argument("-o", "--output", default="demo-output", metavar="DIR", help="folder to write to (%(default)s)")
+    demo.set_defaults(run=_run_demo)
+    return parser
+
+
+def _add_query(commands: argparse._SubParsersAction[_Parser]) -> None:
+    query = commands.add_parser(
+        "query",
+        help="the nearest counterfactual of every row of a table",
+        description="Reads a CSV or Parquet table, writes it with counterfactual values and the columns gpucf_status, "
+        "gpucf_cost, gpucf_lower_bound and gpucf_changed (number of changed features).",
+    )
+    add = query.add_argument
+    add("model", metavar="MODEL", help="XGBoost JSON or UBJSON, LightGBM text, CatBoost JSON, skops, or pickle file")
+    add("table", metavar="TABLE", help=".csv or .parquet; a row a person")
+    add("-o", "--output", required=True, metavar="OUT", help=".csv or .parquet")
+    add("--background", metavar="FILE", help="rows like those of training: dtypes, and the units for --scale")
+    add("--target", default="opposite", help='"opposite", "any_other", a class, or "probability >= 0.7" (%(default)s)')
+    add("--cost", default="l1", help="l1, l2, linf or l0 (%(default)s)")
+    add("--weights", action="append", default=[], metavar="W", help='name=2.0,...; or JSON {"name": 2.0}, or its file')
+    add("--scale", metavar="S", help="range, std, mad, iqr or none (range with --background, else none)")
+    for option, what in [
+        ("--immutable", "columns or groups that must not change"),
+        ("--increase-only", "columns that may only rise"),
+        ("--decrease-only", "columns that may only fall"),
+        ("--carry", "columns that the model does not know, taken along unchanged"),
+    ]:
+        add(option, action="append", default=[], metavar="A,B", help=what + "; or a JSON list")
+    add(
+        "--one-hot",
+        action="append",
+        default=[],
+        metavar="G",
+        help='NAME=COL1,COL2; or JSON {"NAME": [...]}, or its file',
+    )
+    add("--features", action="append", default=[], metavar="F", help='JSON {"age": "integer"}, or its file')
+    add("--iterations", metavar="N", help='rounds of the model to use: a count, or "all"')
+    add("--trust-pickle", action="store_true", help="open a pickled model; a pickle can run any code")
+    add("--threads", type=int, metavar="N", help="threads (all cores); answers do not depend on it")
+    add("--max-regions", type=int, default=2_000_000, metavar="N", help="largest region map to build (%(default)s)")
+    add(
+        "--batch-rows",
+        type=int,
+        default=65_536,
+        metavar="N",
+        help="rows to read, answer and write at a time (%(default)s)",
+    )
+    add("--quiet", action="store_true", help="print nothing but errors")
+    query.set_defaults(run=_run_query)
+
+
+def _run_query(args: argparse.Namespace) -> int:
+    from gpucf._cli_query import run_query
+
+    return run_query(args)
+
+
+def _run_info(args: argparse.Namespace) -> int:
+    from gpucf._info import print_info
+
+    print_info()
+    return 0
+
+
+def _run_demo(args: argparse.Namespace) -> int:
+    from gpucf._demo import run_demo
+
+    return run_demo(args.output)
