@@ -267,6 +267,21 @@ def test_the_json_export_is_the_model(loss: str, policy: str, tmp_path: Any) -> 
     assert np.array_equal(raw, np.asarray(model.predict(X, prediction_type="RawFormulaVal")).reshape(raw.shape))
 
 
+@pytest.mark.parametrize("labels", [[False, True], ["no", "yes"], [3, 1], [0.5, 2.0]], ids=str)
+def test_files_keep_labels_and_threshold(labels: list[Any], tmp_path: Any) -> None:
+    X = make_table(0)
+    model = train(X, np.array(labels)[make_classes(X, 2, 0)])
+    model.set_probability_threshold(0.35)
+    model.set_scale_and_bias(1.3, [0.01])
+    export(model, tmp_path)
+    path = tmp_path / "m.json"
+    read = load_model(path)
+    assert read.decision == "above" and read.post == "affine"
+    assert read.classes.tolist() == model.classes_.tolist()  # type: ignore[union-attr]
+    check_bits(model, X, ensemble=read)
+    check_bits(model, X, ensemble=read, judge=open_judge(path, read))
+
+
 def test_the_binary_format_is_refused_with_advice(tmp_path: Any) -> None:
     X = make_table(0)
     train(X, make_classes(X, 2, 0)).save_model(str(tmp_path / "m.cbm"))

@@ -143,6 +143,14 @@ def test_softmax_follows_numpy_whatever_the_number_of_classes(kind: Any, n_class
         assert np.array_equal(compiled, _links.probabilities_from_raw(read, raw))
 
 
+def test_more_classes_than_the_compiled_sum_can_add() -> None:
+    X = make_table(0, n=280)
+    model = ens.GradientBoostingClassifier(n_estimators=1, max_depth=1).fit(X, np.arange(280) % 130)
+    read = loader.from_object(model)
+    assert read.probability == "none" and "128" in read.notes[0]
+    check(model, X, max_rows=300)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_case_45_missing_in_training(seed: int) -> None:
     """NaN goes where training sent it, in columns that had none in training too."""

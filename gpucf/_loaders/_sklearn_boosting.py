@@ -22,6 +22,7 @@ from gpucf._loaders._sklearn_forest import add_tree
 # Dummies whose answer does not depend on the row; scikit-learn's own default is "prior" (or the mean).
 _CONSTANT_DUMMIES = {"prior", "most_frequent", "constant", "uniform", "mean", "median", "quantile"}
 _BITS_PER_SET = 256
+_MOST_IN_LANES = 128  # NumPy adds longer rows in halves, which the compiled rule does not do
 
 
 def _rounds(available: int, iterations: int | str | None) -> int:
@@ -44,6 +45,10 @@ def from_gradient_boosting(obj: Any, iterations: int | str | None) -> Ensemble:
     one_output = len(base) == 1
     exponential = getattr(obj, "loss", "") == "exponential"
     link = ("expit_twice" if exponential else "expit") if one_output else "softmax_pairwise"
+    notes: tuple[str, ...] = ()
+    if len(base) > _MOST_IN_LANES:
+        link = "none"
+        notes = (f"probabilities of more than {_MOST_IN_LANES} classes are not read; classes and scores are",)
     return builder.build(
         base=base,
         library="sklearn",
@@ -55,6 +60,7 @@ def from_gradient_boosting(obj: Any, iterations: int | str | None) -> Ensemble:
         allows_missing=np.zeros(n_features, bool),
         decision="none" if classes is None else ("at_least_0" if one_output else "argmax"),
         probability="none" if classes is None else link,
+        notes=notes,
     )
 
 

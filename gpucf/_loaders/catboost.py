@@ -86,9 +86,9 @@ def _refuse_binary(path: Path) -> None:
 def open_native(path: Path) -> Any | None:
     """CatBoost's own object for a JSON export, or None where CatBoost is not installed.
 
-    CatBoost writes all digits of a leaf value but rounds some of them wrongly when it reads them back (about one in
-    ten is off in its last bit), so that the object it makes of its own export is not quite the model that was saved.
-    The leaf values are put right from the file; the object then predicts as the saved model did, bit for bit.
+    CatBoost writes all digits of a leaf value but rounds some of them wrongly when it reads them back (up to four in
+    ten were off in the last bit), so that the object it makes of its own export is not quite the model that was
+    saved. The leaf values are put right from the file; the object then predicts as the saved model did, bit for bit.
     """
     path = Path(path)
     _refuse_binary(path)
