@@ -211,8 +211,8 @@ class TreeBuilder:
         """
         number = len(self._parts)
         n = len(left)
-        left = np.asarray(left, dtype=np.int64)
-        right = np.asarray(right, dtype=np.int64)
+        left = np.maximum(np.asarray(left, dtype=np.int64), -1)
+        right = np.maximum(np.asarray(right, dtype=np.int64), -1)
         where = f"tree {number}"
         if n == 0:
             raise ModelError.damaged(self.source, f"{where} has no nodes")
