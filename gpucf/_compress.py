@@ -17,7 +17,7 @@ from gpucf._boxes import EMPTY_HI, EMPTY_LO, BoxLayout
 from gpucf._cells import ORDERED, Cells
 from gpucf._ensemble import VECTOR_LEAF, Ensemble
 from gpucf._jit import inline, njit
-from gpucf._labels import LabelRule, label_of_bounds, label_of_sums
+from gpucf._labels import UNDECIDED, LabelRule, label_of_bounds, label_of_sums
 from gpucf._masks import LeafMasks
 
 _CHUNK = 1 << 14
@@ -71,11 +71,12 @@ def compress(
     parts: list[Boxes] = []
     n, share = 0, 0.0
     while True:
+        chunk = min(_CHUNK, max_boxes + 1 - n)
         out = Boxes(
-            np.empty((_CHUNK, layout.n_features), np.uint16),
-            np.empty((_CHUNK, layout.n_features), np.uint16),
-            np.empty((_CHUNK, layout.n_set_words), np.uint64),
-            np.empty(_CHUNK, np.int16),
+            np.empty((chunk, layout.n_features), np.uint16),
+            np.empty((chunk, layout.n_features), np.uint16),
+            np.empty((chunk, layout.n_set_words), np.uint64),
+            np.empty(chunk, np.int16),
         )
         got, state.depth, done = _run(
             rule, state.depth, state.lo, state.hi, state.sets, state.mask, state.node, state.low, state.high,
@@ -87,7 +88,7 @@ def compress(
         parts.append(out.take(np.arange(got)))
         n += got
         share += done
-        if state.depth < 0:
+        if state.depth < 0 and n <= max_boxes:
             return Compressed(_concatenate(parts), True, 1.0)
         if n > max_boxes or not keep_going(n, share):
             return Compressed(_concatenate(parts), False, share)
@@ -246,7 +247,9 @@ def split_sides(s, lo, hi, sets, kind, set_start, split_feature, split_cut, spli
 
 
 @inline
-def cut_box(s, is_left, lo, hi, sets, kind, set_start, split_feature, split_cut, split_set, split_missing_left, set_words):
+def cut_box(
+    s, is_left, lo, hi, sets, kind, set_start, split_feature, split_cut, split_set, split_missing_left, set_words
+):
     """Keep of a box what goes to one side of split `s`."""
     j = split_feature[s]
     if kind[j] == ORDERED:
@@ -326,14 +329,14 @@ def _run(
         _add(high[depth], tree_output, base, sum_high)
         label = label_of_bounds(rule, sum_low, sum_high, raw_low, raw_high)
         s = -1
-        if label < 0:
+        if label == UNDECIDED:
             s = _pick_split(
                 lo[depth], hi[depth], sets[depth], node[depth], low[depth], high[depth], left, right, node_split,
                 kind, set_start, split_feature, split_cut, split_set, split_missing_left, set_words, weight, touched,
             )  # fmt: skip
             if s < 0:
                 label = label_of_sums(rule, sum_low, raw_low)
-        if label >= 0:
+        if s < 0:
             out_lo[emitted] = lo[depth]
             out_hi[emitted] = hi[depth]
             out_sets[emitted] = sets[depth]

@@ -1,4 +1,4 @@
-"""Joining: boxes of one label that share a whole face become one box."""
+"""Joining: boxes of one label that share a whole face become one box; small partitions are then cut anew."""
 
 from __future__ import annotations
 
@@ -8,9 +8,29 @@ from gpucf._boxes import BoxLayout
 from gpucf._cells import ORDERED
 from gpucf._compress import Boxes
 from gpucf._jit import inline, njit
+from gpucf._recut import n_steps, recut
 
 
 def join(boxes: Boxes, layout: BoxLayout) -> Boxes:
+    """Fewer boxes with the same union of each label.
+
+    Parameters
+    ----------
+    boxes : Boxes
+        Disjoint. Where they leave nothing out, as the outcome of a complete compression does, a partition that is small
+        enough is also cut anew (see `gpucf._recut`): that is decided by counts, never by time.
+
+    Returns
+    -------
+    Boxes
+        Never more than were given.
+    """
+    joined = join_faces(boxes, layout)
+    steps = n_steps(len(joined), layout)
+    return join_faces(recut(joined, layout, steps), layout) if steps else joined
+
+
+def join_faces(boxes: Boxes, layout: BoxLayout) -> Boxes:
     """Join boxes feature by feature until nothing more joins; the union and the labels stay the same."""
     idle = 0
     n_features = layout.n_features
