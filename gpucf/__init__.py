@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from gpucf._version import __version__
 
 if TYPE_CHECKING:
+    from gpucf._engine import Engine
+    from gpucf._ensemble import Ensemble
     from gpucf._errors import (
         FileFormatError,
         GpucfError,
@@ -21,13 +23,21 @@ if TYPE_CHECKING:
         VerificationError,
     )
     from gpucf._loaders import load_model
+    from gpucf._regionmap import RegionMap
+    from gpucf._result import Result
+    from gpucf._targets import Probability
 
 __all__ = [
+    "Engine",
+    "Ensemble",
     "FileFormatError",
     "GpucfError",
     "MapTooLargeError",
     "ModelError",
     "OptionError",
+    "Probability",
+    "RegionMap",
+    "Result",
     "TableError",
     "VerificationError",
     "__version__",
@@ -36,11 +46,16 @@ __all__ = [
 
 # Public name -> module that holds it. What is here stands in __all__ and under TYPE_CHECKING as well; a test compares.
 _HOMES = {
+    "Engine": "gpucf._engine",
+    "Ensemble": "gpucf._ensemble",
     "FileFormatError": "gpucf._errors",
     "GpucfError": "gpucf._errors",
     "MapTooLargeError": "gpucf._errors",
     "ModelError": "gpucf._errors",
     "OptionError": "gpucf._errors",
+    "Probability": "gpucf._targets",
+    "RegionMap": "gpucf._regionmap",
+    "Result": "gpucf._result",
     "TableError": "gpucf._errors",
     "VerificationError": "gpucf._errors",
     "load_model": "gpucf._loaders",

@@ -61,3 +61,23 @@ class BoxLayout:
                 sets[w] = bits & 0xFFFFFFFFFFFFFFFF
                 bits >>= 64
         return lo, hi, sets
+
+
+def lower_corners(lo: np.ndarray, sets: np.ndarray, hi: np.ndarray, layout: BoxLayout) -> np.ndarray:
+    """First point of each box, as codes: the lowest code of every feature, "missing" where there is no other."""
+    codes = lo.astype(np.int64)
+    missing = np.diff(layout.code_start) - 1
+    for j in range(layout.n_features):
+        if layout.kind[j] == ORDERED:
+            codes[:, j] = np.where(lo[:, j] > hi[:, j], missing[j], codes[:, j])
+        else:
+            codes[:, j] = np.argmax(set_members(sets, layout, j), axis=1)
+    return codes
+
+
+def set_members(sets: np.ndarray, layout: BoxLayout, j: int) -> np.ndarray:
+    """Set words of a categorical feature as a bool array of shape (n_boxes, n_codes)."""
+    words = sets[:, layout.set_start[j] : layout.set_start[j + 1]]
+    bits = (words[:, :, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)
+    n_codes = int(layout.code_start[j + 1] - layout.code_start[j])
+    return bits.reshape(len(sets), -1)[:, :n_codes].astype(bool)

@@ -35,6 +35,8 @@ class Cells:
     cell_lo, cell_hi : float64 arrays of shape (n_codes,)
         First and last attainable value of each cell; NaN for cells without one (kept only on request), for categories
         and for "missing".
+    cell_probe : float64 array of shape (n_codes,)
+        A value of the compare dtype in each cell, attainable or not.
     raw_start : int64 array of shape (n_features + 1,)
     raw_cut : float64 array
         Distinct thresholds of each ordered feature in the compare dtype, ascending: row values are coded with these.
@@ -56,6 +58,7 @@ class Cells:
     code_start: np.ndarray
     cell_lo: np.ndarray
     cell_hi: np.ndarray
+    cell_probe: np.ndarray
     raw_start: np.ndarray
     raw_cut: np.ndarray
     raw_code: np.ndarray
@@ -94,14 +97,18 @@ def make_cells(ensemble: Ensemble, domain: Domain, keep_empty: bool = False) -> 
     ordered = [_ordered_codes(ensemble, domain, columns, keep_empty) for _, columns in features]
     n_codes = [_count(ensemble, domain, columns, o) for (_, columns), o in zip(features, ordered, strict=True)]
     code_start = np.concatenate([[0], np.cumsum(n_codes)]).astype(np.int64)
-    cell_lo, cell_hi = np.full(code_start[-1], np.nan), np.full(code_start[-1], np.nan)
+    cell_lo, cell_hi, cell_probe = (np.full(code_start[-1], np.nan) for _ in range(3))
     for j, o in enumerate(ordered):
         if o is not None:
             cell_lo[code_start[j] : code_start[j + 1] - 1] = o.lo
             cell_hi[code_start[j] : code_start[j + 1] - 1] = o.hi
+            cell_probe[code_start[j] : code_start[j + 1] - 1] = o.probe
     raw = [np.zeros(0) if o is None else o.raw_cut for o in ordered]
     raw_code = [np.zeros(1, np.int32) if o is None else o.raw_code for o in ordered]
-    kind = [ORDERED if o is not None else NATIVE if len(f[1]) == 1 else ONE_HOT for f, o in zip(features, ordered, strict=True)]
+    kind = [
+        ORDERED if o is not None else NATIVE if len(f[1]) == 1 else ONE_HOT
+        for f, o in zip(features, ordered, strict=True)
+    ]
     return Cells(
         names=tuple(name for name, _ in features),
         columns=tuple(columns for _, columns in features),
@@ -109,6 +116,7 @@ def make_cells(ensemble: Ensemble, domain: Domain, keep_empty: bool = False) -> 
         code_start=code_start,
         cell_lo=cell_lo,
         cell_hi=cell_hi,
+        cell_probe=cell_probe,
         raw_start=np.concatenate([[0], np.cumsum([len(r) for r in raw])]).astype(np.int64),
         raw_cut=np.concatenate(raw) if raw else np.zeros(0),
         raw_code=np.concatenate(raw_code).astype(np.int32) if raw_code else np.zeros(0, np.int32),
@@ -120,6 +128,7 @@ def make_cells(ensemble: Ensemble, domain: Domain, keep_empty: bool = False) -> 
 class _OrderedCodes:
     lo: np.ndarray
     hi: np.ndarray
+    probe: np.ndarray
     raw_cut: np.ndarray
     raw_code: np.ndarray
     cut_code: np.ndarray  # for every raw cut, the last code that goes left (-1: none)
@@ -148,7 +157,9 @@ def _count(ensemble: Ensemble, domain: Domain, columns: tuple[int, ...], ordered
     return len(categories if categories is not None else ()) + 1
 
 
-def _ordered_codes(ensemble: Ensemble, domain: Domain, columns: tuple[int, ...], keep_empty: bool) -> _OrderedCodes | None:
+def _ordered_codes(
+    ensemble: Ensemble, domain: Domain, columns: tuple[int, ...], keep_empty: bool
+) -> _OrderedCodes | None:
     if _is_categorical(domain, columns):
         return None
     grid = Grid.of(domain.columns[columns[0]], ensemble.compare_dtype)
@@ -160,11 +171,14 @@ def _ordered_codes(ensemble: Ensemble, domain: Domain, columns: tuple[int, ...],
     reaches = ends[:-1] >= grid.low
     starts[1:][reaches] = grid.next_above(ends[:-1][reaches])
     filled = starts <= ends
+    above = ensemble.compare_dtype.type(raw[-1] if len(raw) else 0.0)
+    tops = np.append(raw, np.float64(np.nextafter(above, ensemble.compare_dtype.type(np.inf))))
     kept = np.ones(len(ends), bool) if keep_empty else filled
     code = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
     return _OrderedCodes(
         lo=np.where(filled, starts, np.nan)[kept],
         hi=np.where(filled, ends, np.nan)[kept],
+        probe=np.where(filled, starts, tops)[kept],
         raw_cut=raw,
         raw_code=code,
         cut_code=(np.cumsum(kept)[:-1] - 1).astype(np.int32),

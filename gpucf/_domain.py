@@ -48,7 +48,8 @@ class Domain:
 @dataclass(frozen=True)
 class Grid:
     """The attainable values of an ordered column: exactly representable in the column's dtype *and* in the compare
-    dtype, and whole numbers where the column is integer or boolean."""
+    dtype, and whole numbers where the column is integer or boolean.
+    """
 
     dtype: np.dtype[Any]
     whole: bool

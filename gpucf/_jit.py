@@ -37,7 +37,7 @@ class _Cache(FunctionCache):
 
 def njit(function: Callable[..., Any]) -> Any:
     """`numba.njit(nogil=True)` with exact IEEE arithmetic, and with a disk cache where one can be kept."""
-    dispatcher: Any = numba.njit(nogil=True, error_model="numpy", fastmath=False)(function)
+    dispatcher: Any = numba.njit(nogil=True, error_model="numpy", fastmath=False, no_cfunc_wrapper=True)(function)
     try:
         dispatcher._cache = _Cache(function)
     except RuntimeError:  # neither the package folder nor a user cache folder can be written
@@ -45,6 +45,15 @@ def njit(function: Callable[..., Any]) -> Any:
     return dispatcher
 
 
+# Wrappers that let Python and C call a function take as long to compile as the function itself.
+_NO_WRAPPERS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+
 def inline(function: Callable[..., Any]) -> Any:
     """A helper that only other compiled functions call: forced into its caller, never compiled or cached alone."""
-    return numba.njit(inline="never", error_model="numpy", fastmath=False, forceinline=True)(function)
+    return numba.njit(error_model="numpy", fastmath=False, forceinline=True, **_NO_WRAPPERS)(function)
+
+
+def helper(function: Callable[..., Any]) -> Any:
+    """As `inline`, but called: for what is long and seldom needed, so that its callers stay quick to compile."""
+    return numba.njit(error_model="numpy", fastmath=False, **_NO_WRAPPERS)(function)

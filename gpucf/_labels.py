@@ -1,47 +1,48 @@
 """Labels: what the map tells apart, as rules on sums and on bounds of sums.
 
-A rule (`LabelRule`) is a few numbers, so that compiled code can apply it. Sums are compared in the library's own dtype.
 Bounds are sound because sequential floating-point addition is monotone in every term: the library's own sum over each
-tree's largest (smallest) reachable leaf bounds the library's score anywhere in a box (design, rule 4).
+tree's largest (smallest) reachable leaf bounds the library's score anywhere in a box (design, rule 4). Where a softmax
+decides, scores a few ulp apart can give equal probabilities: compiled code then answers `ASK`, and the label comes
+from the library's own arithmetic (`labels_from_sums`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpucf._ensemble import Ensemble
-from gpucf._jit import inline, njit
-from gpucf._links import (
-    DECISIONS,
-    PROBABILITIES,
-    class_of,
-    classes_from_raw,
-    probabilities_from_raw,
-    probability_of,
-)
+from gpucf._jit import inline
+from gpucf._links import classes_from_raw, probabilities_from_raw
 from gpucf._predict import raw_from_sums
 
 THRESHOLD, CLASS, PROBABILITY = 0, 1, 2
+UNDECIDED, ASK = -1, -2
 _POSTS = {"none": 0, "divide": 1, "affine": 2}
+_SOFTMAXES = ("xgb_softmax", "lgb_softmax")
+_SIGMOIDS = ("lgb_ova", "cat_ova")
 
 
 class LabelRule(NamedTuple):
     """A rule from sums to a label.
 
     ``mode`` THRESHOLD: label 1 when ``sums[output] >= bound``, else 0. CLASS: the library's class index.
-    PROBABILITY: label 1 when the library's probability of class `output`, widened to float64, is >= ``bound``.
+    PROBABILITY: label 1 when the library's softmax probability of class `output`, widened to float64, is >= ``bound``.
+
+    The rest says how compiled code may compare raw scores: ``slack`` is the relative lead from which on a raw score
+    surely gives the larger probability (0: raw scores decide themselves), ``ceiling`` the raw score above which
+    probabilities may saturate.
     """
 
     mode: int
     output: int
     bound: float
     n_labels: int
-    decision: int
-    probability: int
-    link_a: float
+    slack: float
+    ceiling: float
     post: int
     post_a: float
     post_b: float
@@ -54,10 +55,13 @@ class LabelRule(NamedTuple):
 
 
 def _rule(ensemble: Ensemble, mode: int, output: int, bound: float, n_labels: int) -> LabelRule:
+    is_float32 = bool(ensemble.score_dtype == np.float32)
+    rounded = mode == PROBABILITY or ensemble.decision in _SOFTMAXES + _SIGMOIDS
+    slack = (1e-5 if is_float32 else 1e-11) if rounded else 0.0
+    ceiling = 15.0 / abs(ensemble.link_a) if ensemble.decision in _SIGMOIDS else np.inf
     return LabelRule(
-        mode, output, float(bound), n_labels, DECISIONS[ensemble.decision], PROBABILITIES[ensemble.probability],
-        float(ensemble.link_a), _POSTS[ensemble.post], float(ensemble.post_a), float(ensemble.post_b),
-        ensemble.score_dtype == np.float32,
+        mode, output, float(bound), n_labels, slack, float(ceiling), _POSTS[ensemble.post], float(ensemble.post_a),
+        float(ensemble.post_b), is_float32,
     )  # fmt: skip
 
 
@@ -74,7 +78,7 @@ def class_rule(ensemble: Ensemble) -> LabelRule:
 
 def probability_rule(ensemble: Ensemble, k: int, p: float) -> tuple[LabelRule, int]:
     """Rule, and the label in it that means "the library's probability of class k is >= p"."""
-    if ensemble.n_outputs > 1 and ensemble.probability != "raw":
+    if ensemble.n_outputs > 1 and ensemble.probability not in ("raw", *_SIGMOIDS):
         return _rule(ensemble, PROBABILITY, k, p, 2), 1
 
     def reaches(sums: np.ndarray) -> np.ndarray:
@@ -150,55 +154,58 @@ def _post(rule, sums, raw):
 
 @inline
 def label_of_sums(rule, sums, raw):
-    """Label of exact sums; `raw` is scratch of the same shape, float64."""
+    """Label of exact sums, or ASK; `raw` is scratch of the same shape, float64."""
     if rule.mode == THRESHOLD:
         return 1 if sums[rule.output] >= rule.bound else 0
+    if rule.slack > 0.0:
+        label = label_of_bounds(rule, sums, sums, raw, raw)
+        return label if label >= 0 else ASK
     _post(rule, sums, raw)
-    if rule.mode == CLASS:
-        return class_of(rule.decision, raw, rule.link_a)
-    return 1 if probability_of(rule.probability, raw, rule.output, rule.link_a) >= rule.bound else 0
+    best = 0
+    for k in range(1, len(raw)):
+        if raw[k] > raw[best]:
+            best = k
+    return best
 
 
 @inline
 def label_of_bounds(rule, low, high, raw_low, raw_high):
-    """Label shared by every vector of sums between `low` and `high`, or -1 where that is not certain."""
+    """Label shared by every vector of sums between `low` and `high`, or UNDECIDED where that is not certain."""
     if rule.mode == THRESHOLD:
         if low[rule.output] >= rule.bound:
             return 1
-        return 0 if high[rule.output] < rule.bound else -1
+        return 0 if high[rule.output] < rule.bound else UNDECIDED
     _post(rule, low, raw_low)
     _post(rule, high, raw_high)
     if rule.mode == CLASS:
         return _class_of_bounds(rule, raw_low, raw_high)
-    # Softmax is monotone up to its own rounding; a wide slack only postpones the verdict to smaller boxes.
     k = rule.output
-    slack = 1e-5 if rule.is_float32 else 1e-11
-    own_low, own_high = raw_low[k], raw_high[k]
-    raw_low[k] = own_high
-    at_most = probability_of(rule.probability, raw_low, k, rule.link_a)
-    raw_high[k] = own_low
-    at_least = probability_of(rule.probability, raw_high, k, rule.link_a)
-    if at_least >= rule.bound + slack:
+    if _softmax(raw_low[k], raw_high, k) >= rule.bound + rule.slack:
         return 1
-    return 0 if at_most < rule.bound - slack else -1
+    return 0 if _softmax(raw_high[k], raw_low, k) < rule.bound - rule.slack else UNDECIDED
+
+
+@inline
+def _softmax(own, others, k):
+    """Probability of class k with raw score `own`, against the raw scores of the others; rounded only roughly."""
+    total = 1.0
+    for c in range(len(others)):
+        if c != k:
+            total += math.exp(min(others[c] - own, 700.0))
+    return 1.0 / total
 
 
 @inline
 def surely_beats(rule, j, low_j, k, high_k):
-    """Whether class j is preferred to class k wherever raw_j >= low_j and raw_k <= high_k."""
-    if rule.decision == 6 or rule.decision == 7:
-        # Equal probabilities can come from raw scores a few ulp apart, so a clear lead is asked for.
-        slack = 1e-5 if rule.is_float32 else 1e-12
-        return low_j - high_k > slack * (1.0 + abs(low_j) + abs(high_k))
-    if rule.decision == 8:
-        low_j = probability_of(8, np.full(1, low_j), 0, rule.link_a)
-        high_k = probability_of(8, np.full(1, high_k), 0, rule.link_a)
+    """Whether class j is preferred to class k wherever raw_j >= low_j and raw_k <= high_k; ties go to the first."""
+    if rule.slack > 0.0:
+        return low_j - high_k > rule.slack * (1.0 + abs(low_j) + abs(high_k)) and high_k < rule.ceiling
     return low_j >= high_k if j < k else low_j > high_k
 
 
 @inline
 def _class_of_bounds(rule, raw_low, raw_high):
-    found = -1
+    found = UNDECIDED
     for k in range(len(raw_low)):
         possible = True
         for j in range(len(raw_low)):
@@ -207,20 +214,16 @@ def _class_of_bounds(rule, raw_low, raw_high):
                 break
         if possible:
             if found >= 0:
-                return -1
+                return UNDECIDED
             found = k
     return found
 
 
-@njit
-def _labels(rule, sums, out):
-    raw = np.empty(sums.shape[1], np.float64)
-    for i in range(len(sums)):
-        out[i] = label_of_sums(rule, sums[i], raw)
-
-
-def labels_from_sums(rule: LabelRule, sums: np.ndarray) -> np.ndarray:
-    """Label of each row of sums, int64."""
-    out = np.empty(len(sums), np.int64)
-    _labels(rule, sums, out)
-    return out
+def labels_from_sums(ensemble: Ensemble, rule: LabelRule, sums: np.ndarray) -> np.ndarray:
+    """Label of each row of sums, int64, by the library's own arithmetic."""
+    if rule.mode == THRESHOLD:
+        return (sums[:, rule.output] >= rule.bound).astype(np.int64)
+    raw = raw_from_sums(ensemble, sums)
+    if rule.mode == CLASS:
+        return classes_from_raw(ensemble, raw)
+    return (probabilities_from_raw(ensemble, raw)[:, rule.output] >= rule.bound).astype(np.int64)

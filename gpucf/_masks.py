@@ -12,7 +12,7 @@ import numpy as np
 
 from gpucf._cells import ORDERED, Cells
 from gpucf._ensemble import Ensemble
-from gpucf._jit import njit
+from gpucf._jit import inline, njit
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,12 +82,15 @@ def _fill(
     n_features = len(kind)
     n_words = set_words.shape[1]
     lo = np.zeros(n_features, np.int64)
-    hi = code_start[1:] - code_start[:-1] - 2
+    hi = np.empty(n_features, np.int64)
+    for j in range(n_features):
+        hi[j] = code_start[j + 1] - code_start[j] - 2
     null = np.ones(n_features, np.bool_)
-    words = np.full((n_features, n_words), np.uint64(0xFFFFFFFFFFFFFFFF))
+    words = ~np.zeros((n_features, n_words), np.uint64)
+    depth = np.empty(len(left), np.int64)
     on_path = np.zeros(n_features, np.int64)  # splits of each feature on the path
     for t in range(len(tree_start) - 1):
-        depth_max = _depth(tree_start[t], left, right)
+        depth_max = _depth(tree_start[t], tree_start[t + 1], left, right, depth)
         path = np.empty(depth_max + 1, np.int64)
         side = np.empty(depth_max + 1, np.int8)  # 0: nothing done yet, 1: in the left subtree, 2: in the right
         old_lo = np.empty(depth_max + 1, np.int64)
@@ -107,11 +110,13 @@ def _fill(
             j = split_feature[s]
             if side[d] == 0:
                 old_lo[d], old_hi[d], old_null[d] = lo[j], hi[j], null[j]
-                old_words[d] = words[j]
+                for w in range(n_words):
+                    old_words[d, w] = words[j, w]
                 on_path[j] += 1
             else:
                 lo[j], hi[j], null[j] = old_lo[d], old_hi[d], old_null[d]
-                words[j] = old_words[d]
+                for w in range(n_words):
+                    words[j, w] = old_words[d, w]
             if side[d] == 2:
                 on_path[j] -= 1
                 d -= 1
@@ -133,21 +138,20 @@ def _fill(
             side[d] = 0
 
 
-@njit
-def _depth(root, left, right):
-    """Depth of a tree whose nodes lie depth first, each child behind its parent."""
+@inline
+def _depth(first, last, left, right, depth):
+    """Depth of a tree whose nodes lie each child behind its parent; `depth` is scratch by node."""
     deepest = 0
-    stack = [(root, 0)]
-    while len(stack) > 0:
-        node, d = stack.pop()
-        deepest = max(deepest, d)
+    depth[first] = 0
+    for node in range(first, last):
+        deepest = max(deepest, depth[node])
         if left[node] >= 0:
-            stack.append((np.int64(left[node]), d + 1))
-            stack.append((np.int64(right[node]), d + 1))
+            depth[left[node]] = depth[node] + 1
+            depth[right[node]] = depth[node] + 1
     return deepest
 
 
-@njit
+@inline
 def _forbid(leaf_bit, kind, code_start, on_path, lo, hi, null, words, at_least, at_most):
     """Clear one leaf's bit wherever a code, or a range that starts or ends there, excludes the leaf."""
     word = leaf_bit >> 6

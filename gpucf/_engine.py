@@ -1,0 +1,334 @@
+"""The engine: a model read once, ready to answer tables of rows."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpucf._boxes import BoxLayout
+from gpucf._cells import ONE_HOT, ORDERED, Cells, code_rows, make_cells
+from gpucf._costs import CostModel, column_scales, make_cost_model
+from gpucf._declare import check_dtypes, make_domain
+from gpucf._errors import OptionError
+from gpucf._labels import LabelRule, labels_from_sums
+from gpucf._loaders import load_model, open_judge
+from gpucf._predict import predict_sums
+from gpucf._query import Nearest, nearest_boxes
+from gpucf._regionmap import RegionMap, build_region_map, load_region_map
+from gpucf._result import ALREADY, INFEASIBLE, OPTIMAL, Result
+from gpucf._table import Table, read_table, with_values
+from gpucf._targets import Target, resolve_target
+from gpucf._verify import verify
+
+_log = logging.getLogger("gpucf")
+
+
+class Engine:
+    """Exact nearest counterfactuals of one model.
+
+    Parameters
+    ----------
+    model : model object, path or Ensemble
+        See `load_model`.
+    background : table, optional
+        Rows like those the model was trained on. Its dtypes say which columns are whole numbers or booleans, and its
+        values give the units of `scale`. Nothing else is taken from it.
+    features : dict, optional
+        Kinds by column name, ``"continuous"``, ``"integer"`` or ``"boolean"``: they come before the background's
+        dtypes.
+    one_hot : dict, optional
+        Group name to the columns of which exactly one is 1: moved as one categorical feature.
+    iterations, trust_pickle :
+        See `load_model`.
+    n_threads : int, optional
+        Threads for queries; all cores if not given. Answers do not depend on it.
+    max_regions : int
+        Largest region map to build.
+
+    Examples
+    --------
+    >>> import gpucf
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> engine = gpucf.Engine(DecisionTreeClassifier(max_depth=3, random_state=0).fit(X, y), background=X)
+    >>> result = engine.query(X[:2])
+    >>> result.status.tolist()
+    ['optimal', 'optimal']
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        background: Any = None,
+        *,
+        features: Mapping[str, Any] | None = None,
+        one_hot: Mapping[str, Sequence[str]] | None = None,
+        iterations: int | str | None = None,
+        trust_pickle: bool = False,
+        n_threads: int | None = None,
+        max_regions: int = 2_000_000,
+    ) -> None:
+        self.n_threads = _count("n_threads", n_threads, os.cpu_count() or 1)
+        self.max_regions = _count("max_regions", max_regions, 1)
+        self.ensemble = load_model(model, iterations=iterations, trust_pickle=trust_pickle)
+        self.judge = open_judge(model, self.ensemble, trust_pickle)
+        table = None if background is None else read_table(background, self.ensemble, "background")
+        self.domain = make_domain(self.ensemble, table, features, one_hot)
+        # Units are taken now: the background itself is not kept.
+        self._scales = None if table is None else {
+            name: column_scales(table.values, name, self.ensemble.n_features) for name in ("range", "std", "mad", "iqr")
+        }  # fmt: skip
+        self._cells: dict[bool, Cells] = {}
+        self._maps: list[RegionMap] = []
+        _log.info(
+            "%s: %d trees, %d columns, %d features after folding", self.ensemble.model_type, self.ensemble.n_trees,
+            self.ensemble.n_features, self.cells().n_features,
+        )  # fmt: skip
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Columns of the model, in order."""
+        return np.asarray(self.ensemble.feature_names, dtype=object)
+
+    @property
+    def n_features_in_(self) -> int:
+        return self.ensemble.n_features
+
+    def cells(self, keep_empty: bool = False) -> Cells:
+        """What the model can tell apart (see `Cells`)."""
+        if keep_empty not in self._cells:
+            self._cells[keep_empty] = make_cells(self.ensemble, self.domain, keep_empty)
+        return self._cells[keep_empty]
+
+    def query(
+        self,
+        X: Any,
+        target: Any = "opposite",
+        cost: str = "l1",
+        *,
+        weights: Mapping[str, float] | Sequence[float] | None = None,
+        scale: str | None = "range",
+        immutable: Sequence[str] = (),
+        increase_only: Sequence[str] = (),
+        decrease_only: Sequence[str] = (),
+        carry: Sequence[str] = (),
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Result:
+        """The nearest counterfactual of every row, proved.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_columns), or pandas, polars or pyarrow table
+            Frames are matched by column name.
+        target : "opposite", "any_other", a class label, "probability >= p", or Probability
+            What the model should say.
+        cost : {"l1", "l2", "linf", "l0"}
+            See `CostModel`; a change of category counts 1.
+        weights : dict by name, or one number per column
+            Finite and >= 0; 1 where not given. A one-hot group has one weight.
+        scale : {"range", "std", "mad", "iqr"} or None
+            Unit of each column's displacement, from the background; without a background there is none, and a
+            warning says so.
+        immutable, increase_only, decrease_only : lists of column or group names
+        carry : list of names
+            Columns of X that the model does not know and that ride along unchanged.
+        progress : callable, optional
+            Called with rows done and rows in all.
+
+        Returns
+        -------
+        Result
+
+        Raises
+        ------
+        MapTooLargeError
+            If the region map of the model exceeds `max_regions`.
+        TableError, OptionError
+            If the rows or the options do not fit the model.
+        """
+        start = time.perf_counter()
+        table = read_table(X, self.ensemble, "X", tuple(carry))
+        check_dtypes(self.domain, table)
+        goal = resolve_target(self.ensemble, target)
+        cells, own_codes, values = self._codes(table)
+        costs = make_cost_model(
+            cells,
+            self.ensemble.feature_names,
+            cost,
+            weights,
+            self._unit(scale),
+            immutable,
+            increase_only,
+            decrease_only,
+        )
+        own = labels_from_sums(self.ensemble, goal.rule, predict_sums(self.ensemble, table.values))
+        wanted, already = goal.wanted(own)
+        region_map = self._map_for(goal.rule, cells, _nullable(cells, own_codes)) if len(own) else None
+        mapped = time.perf_counter()
+        nearest = _nearest(region_map, cells, costs, own_codes, values, wanted, self.n_threads, progress)
+        searched = time.perf_counter()
+        result = self._result(table, goal, own, already, cells, costs, nearest, own_codes, values, X, tuple(carry))
+        result.plan.update(
+            method="map",
+            target=goal.text,
+            n_regions=0 if region_map is None else region_map.n_regions,
+            n_threads=self.n_threads,
+            seconds={
+                "prepare": mapped - start,
+                "search": searched - mapped,
+                "verify": time.perf_counter() - searched,
+            },
+        )
+        _log.info("%d rows: %s", len(own), result.plan)
+        return result
+
+    def region_map(self, target: Any = "opposite") -> RegionMap:
+        """The region map that answers a target, built if need be."""
+        cells = self.cells()
+        return self._map_for(resolve_target(self.ensemble, target).rule, cells, np.zeros(cells.n_features, bool))
+
+    def load_map(self, path: str | os.PathLike[str]) -> RegionMap:
+        """Read a map written by `RegionMap.save`, so that it need not be built again."""
+        cells = self.cells()
+        region_map = load_region_map(path, self.ensemble, lambda nullable: (cells, BoxLayout.of(cells, nullable)))
+        self._maps.append(region_map)
+        return region_map
+
+    def _unit(self, scale: str | None) -> np.ndarray:
+        if scale is not None and self._scales is None:
+            column_scales(np.zeros((0, 0)), scale, 0)  # refuses an unknown name
+            if scale == "range":
+                warnings.warn(
+                    "the engine has no background table, so displacements are not scaled; pass background=, or "
+                    "scale=None to say that this is meant.",
+                    stacklevel=3,
+                )
+                return np.ones(self.ensemble.n_features)
+            raise OptionError(f"scale={scale!r} needs a background table: build the engine with background=.")
+        if scale is None or self._scales is None:
+            return np.ones(self.ensemble.n_features)
+        if scale not in self._scales:
+            column_scales(np.zeros((0, 0)), scale, 0)
+        return self._scales[scale]
+
+    def _codes(self, table: Table) -> tuple[Cells, np.ndarray, np.ndarray]:
+        """Codes of the rows; rows with unattainable values need the cells in which those lie as well."""
+        for keep_empty in (False, True):
+            cells = self.cells(keep_empty)
+            codes, values = code_rows(self.ensemble, cells, table.values, self.ensemble.feature_names)
+            if not (codes < 0).any():
+                break
+        return cells, codes, values
+
+    def _map_for(self, rule: LabelRule, cells: Cells, nullable: np.ndarray) -> RegionMap:
+        for region_map in self._maps:
+            fits = region_map.rule.key == rule.key and region_map.cells is cells
+            if fits and not (nullable & ~region_map.layout.nullable).any():
+                return region_map
+        region_map = build_region_map(self.ensemble, cells, nullable, rule, self.max_regions)
+        _log.info(
+            "region map: %d regions (%d before joining), %s", region_map.n_regions, region_map.n_compressed,
+            region_map.seconds,
+        )  # fmt: skip
+        self._maps.append(region_map)
+        return region_map
+
+    def _result(
+        self, table: Table, goal: Target, own: np.ndarray, already: np.ndarray, cells: Cells, costs: CostModel,
+        nearest: Nearest, own_codes: np.ndarray, values: np.ndarray, X: Any, carry: tuple[str, ...],
+    ) -> Result:  # fmt: skip
+        found = np.isfinite(nearest.cost)
+        after, changed = _moved(table.values, cells, own_codes, nearest.codes)
+        counterfactuals = with_values(table, self.ensemble, after, changed)
+        verified_by = verify(self.ensemble, self.judge, goal, table, own, counterfactuals, found | already, carry)
+        cost = np.where(already, 0.0, costs.report(nearest.cost))
+        status = np.where(already, ALREADY, np.where(found, OPTIMAL, INFEASIBLE))
+        return Result(
+            counterfactuals=counterfactuals,
+            cost=cost,
+            lower_bound=cost.copy(),
+            status=status,
+            verified_by=verified_by,
+            changed=changed,
+            visits=nearest.visits,
+            plan={},
+            _table=table,
+            _after=after,
+            _features=tuple(zip(cells.names, cells.columns, strict=True)),
+            _categories=self.ensemble.categories,
+            _feature_cost=_FeatureCost(cells, costs, own_codes, values, nearest.codes),
+        )
+
+
+def _count(option: str, value: Any, default: int) -> int:
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise OptionError(f"{option} is {value!r}; give a whole number of at least 1.")
+    return int(value)
+
+
+def _nullable(cells: Cells, codes: np.ndarray) -> np.ndarray:
+    """Features in which some row holds "missing"."""
+    return (codes == cells.n_codes - 1).any(axis=0)
+
+
+def _nearest(
+    region_map: RegionMap | None, cells: Cells, costs: CostModel, own: np.ndarray, values: np.ndarray,
+    wanted: np.ndarray, n_threads: int, progress: Callable[[int, int], None] | None,
+) -> Nearest:  # fmt: skip
+    if region_map is None:
+        return Nearest(own.copy(), np.full(len(own), np.inf), np.zeros(len(own), np.int64))
+    return nearest_boxes(
+        list(region_map.trees), cells, region_map.layout, costs, own, values, wanted, n_threads, progress
+    )
+
+
+def _moved(before: np.ndarray, cells: Cells, own: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Values of the answers and which of them differ from the row's own."""
+    after, changed = before.copy(), np.zeros(before.shape, bool)
+    for j, columns in enumerate(cells.columns):
+        moved = codes[:, j] != own[:, j]
+        if not moved.any():
+            continue
+        if cells.kind[j] == ONE_HOT:
+            hot = codes[:, j][:, None] == np.arange(len(columns))
+            block = np.where(moved[:, None], hot, before[:, list(columns)])
+            changed[:, list(columns)] = block != before[:, list(columns)]
+            after[:, list(columns)] = block
+            continue
+        c = columns[0]
+        at = cells.code_start[j] + codes[:, j]
+        if cells.kind[j] == ORDERED:
+            value = np.where(codes[:, j] > own[:, j], cells.cell_lo[at], cells.cell_hi[at])
+        else:
+            value = codes[:, j].astype(np.float64)
+        after[moved, c] = value[moved]
+        changed[moved, c] = True
+    return after, changed
+
+
+class _FeatureCost:
+    """Price of one feature's move in one row, for `Result.changes`."""
+
+    def __init__(self, cells: Cells, costs: CostModel, own: np.ndarray, values: np.ndarray, codes: np.ndarray) -> None:
+        self._arguments = (cells, costs, own, values, codes)
+
+    def __call__(self, i: int, j: int) -> float:
+        cells, costs, own, values, codes = self._arguments
+        if codes[i, j] == own[i, j]:
+            return 0.0
+        if costs.name == "l0" or cells.kind[j] != ORDERED:
+            return float(costs.weight[j])
+        at = cells.code_start[j] + codes[i, j]
+        x = values[i, j]
+        distance = cells.cell_lo[at] - x if codes[i, j] > own[i, j] else x - cells.cell_hi[at]
+        d = float(distance / costs.scale[j])
+        return float(costs.weight[j] * (d * d if costs.name == "l2" else d))

@@ -1,0 +1,299 @@
+"""Nearest boxes: branch and bound over the KD-trees of a row's target labels, for many rows at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba.cpython.unsafe.numbers import trailing_zeros
+
+from gpucf._boxes import BoxLayout
+from gpucf._cells import ORDERED, Cells
+from gpucf._costs import CostModel, fill_tables
+from gpucf._jit import helper, inline, njit
+from gpucf._kdtree import LEAF_SLOTS, MAX_DEPTH, KdTree
+from gpucf._keys import best_code, comes_first
+
+_ROWS_PER_TASK = 512
+
+
+@dataclass(frozen=True, eq=False)
+class Nearest:
+    """Answers in codes.
+
+    Attributes
+    ----------
+    codes : int32 array of shape (n_rows, n_features)
+        The answer; the row's own codes where there is none.
+    cost : float64 array of shape (n_rows,)
+        The minimised sum or maximum; inf where nothing qualifies.
+    visits : int64 array of shape (n_rows,)
+        KD-tree nodes and boxes looked at.
+    """
+
+    codes: np.ndarray
+    cost: np.ndarray
+    visits: np.ndarray
+
+
+def nearest_boxes(
+    trees: list[KdTree | None],
+    cells: Cells,
+    layout: BoxLayout,
+    costs: CostModel,
+    own: np.ndarray,
+    values: np.ndarray,
+    wanted: np.ndarray,
+    n_threads: int,
+    progress: Callable[[int, int], None] | None = None,
+) -> Nearest:
+    """The point of least key in the boxes of the wanted labels, for every row.
+
+    Parameters
+    ----------
+    trees : list of KdTree or None
+        One per label; None where no box has the label.
+    own : int32 array of shape (n_rows, n_features)
+    values : float64 array of shape (n_rows, n_features)
+        From `code_rows`.
+    wanted : bool array of shape (n_rows, n_labels)
+        Rows without a wanted label are left alone (cost inf).
+    """
+    n = len(own)
+    out = Nearest(own.copy(), np.full(n, np.inf), np.zeros(n, np.int64))
+    gaps = _has_gaps(cells)
+    order = _row_order(own, wanted)
+    for label, tree in enumerate(trees):
+        if tree is None:
+            continue
+        rows = order[wanted[order, label]]
+        tasks = [rows[i : i + _ROWS_PER_TASK] for i in range(0, len(rows), _ROWS_PER_TASK)]
+        arguments = (
+            costs.code, costs.is_max, own, values, cells.kind, cells.code_start, cells.cell_lo, cells.cell_hi,
+            costs.weight, costs.scale, costs.may_rise, costs.may_fall, layout.set_start, gaps, tree.node_lo,
+            tree.node_hi, tree.node_sets, tree.child, tree.leaf_lo, tree.leaf_hi, tree.leaf_sets, tree.leaf_size,
+            out.codes, out.cost, out.visits,
+        )  # fmt: skip
+        run_tasks(_search_rows, tasks, arguments, n_threads, progress, n)
+    return out
+
+
+def run_tasks(
+    kernel: Any,
+    tasks: list[np.ndarray],
+    arguments: tuple[Any, ...],
+    n_threads: int,
+    progress: Callable[[int, int], None] | None,
+    n_total: int,
+) -> None:
+    """Run ``kernel(rows, *arguments, stop)`` for every task on a pool of threads; an exception or Ctrl-C stops all."""
+    if n_threads == 1 and progress is None:
+        for rows in tasks:  # signals are handled between tasks
+            kernel(rows, *arguments)
+        return
+    done = 0
+    with ThreadPoolExecutor(n_threads) as pool:
+        pending = {pool.submit(kernel, rows, *arguments): len(rows) for rows in tasks}
+        try:
+            while pending:
+                finished, _ = wait(pending, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    future.result()
+                    done += pending.pop(future)
+                if progress is not None:
+                    progress(done, n_total)
+        except BaseException:
+            for future in pending:
+                future.cancel()
+            raise
+
+
+def _row_order(own: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Rows with something to find, like rows side by side so that they walk the same nodes."""
+    rows = np.flatnonzero(wanted.any(axis=1))
+    if own.shape[1] == 0 or len(rows) < 2:
+        return rows
+    return rows[np.lexsort(own[rows].T[::-1])]
+
+
+def _has_gaps(cells: Cells) -> np.ndarray:
+    """Ordered features in which a cell without an attainable value was kept: their prices do not rise evenly."""
+    out = np.zeros(cells.n_features, bool)
+    for j in np.flatnonzero(cells.kind == ORDERED):
+        out[j] = np.isnan(cells.cell_lo[cells.code_start[j] : cells.code_start[j + 1] - 1]).any()
+    return out
+
+
+@inline
+def _set_price(j, sets, own, code_start, set_start, price):
+    """Least price of a set of categories: nothing where the own one is in it."""
+    first = code_start[j]
+    begin = set_start[j]
+    if (sets[begin + (own >> 6)] >> np.uint64(own & 63)) & np.uint64(1) != 0:
+        return 0.0
+    least = np.inf
+    for w in range(begin, set_start[j + 1]):
+        members = sets[w]
+        while members != 0:
+            least = min(least, price[first + 64 * (w - begin) + np.int64(trailing_zeros(members))])
+            members &= members - np.uint64(1)
+    return least
+
+
+@helper
+def _odd_price(j, lo, hi, null, own, code_start, price):
+    """Least price of an ordered feature that may be missing, or has forbidden cells between permitted ones."""
+    least = price[code_start[j + 1] - 1] if null else np.inf
+    for code in range(lo, hi + 1):
+        least = min(least, price[code_start[j] + code])
+    return least
+
+
+@inline
+def _price(j, lo, hi, sets, own, is_plain, kind, code_start, set_start, price):
+    """Least price of what a box allows in feature `j`; the clamp of the own code where prices rise away from it."""
+    if is_plain[j]:
+        return price[code_start[j] + min(max(own, lo), hi)]
+    if kind[j] != ORDERED:
+        return _set_price(j, sets, own, code_start, set_start, price)
+    null = set_start[j + 1] > set_start[j] and sets[set_start[j]] & np.uint64(1) != 0
+    return _odd_price(j, lo, hi, null, own, code_start, price)
+
+
+@helper
+def _box_key(lo, hi, sets, own, kind, code_start, set_start, has_gaps, price, displacement, codes):
+    """Codes of the nearest point of a box, written to `codes`; returns the sum of displacements."""
+    total = 0.0
+    for j in range(len(kind)):
+        code = best_code(j, np.int64(lo[j]), np.int64(hi[j]), sets, np.int64(own[j]), kind, code_start, set_start,
+                         has_gaps, price, displacement)  # fmt: skip
+        codes[j] = code
+        total += displacement[code_start[j] + code]
+    return total
+
+
+@helper
+def _precedes(codes, total, best, best_total, own, kind, code_start, price, displacement):
+    """Whether a key of the same cost stands before the best key."""
+    if total != best_total:
+        return total < best_total
+    for j in range(len(kind)):
+        if codes[j] != best[j]:
+            missing = code_start[j + 1] - code_start[j] - 1
+            return comes_first(
+                np.int64(codes[j]), np.int64(best[j]), np.int64(own[j]), missing, kind[j] == ORDERED, code_start[j],
+                price, displacement,
+            )  # fmt: skip
+    return False
+
+
+@njit
+def _search_rows(
+    rows, cost, is_max, own_codes, values, kind, code_start, cell_lo, cell_hi, weight, scale, may_rise, may_fall,
+    set_start, has_gaps, node_lo, node_hi, node_sets, child, leaf_lo, leaf_hi, leaf_sets, leaf_size, out_codes,
+    out_cost, out_visits,
+):  # fmt: skip
+    """Branch and bound for each row; an answer already in `out_codes` (cost finite) is the one to beat.
+
+    Costs are sums (or maxima) of prices in feature order, one rounding after another, the same for nodes and boxes
+    (design, rule 6). Equal costs are settled by whole keys.
+    """
+    n_features = len(kind)
+    n_words = node_sets.shape[1]
+    is_plain = np.empty(n_features, np.bool_)
+    for j in range(n_features):
+        is_plain[j] = kind[j] == ORDERED and set_start[j + 1] == set_start[j] and not has_gaps[j]
+    price = np.empty(code_start[-1], np.float64)
+    displacement = np.empty(code_start[-1], np.float64)
+    stack = np.empty(MAX_DEPTH, np.int32)
+    stack_cost = np.empty(MAX_DEPTH, np.float64)
+    pair = np.empty(2, np.float64)
+    codes = np.empty(n_features, np.int32)
+    best = np.empty(n_features, np.int32)
+    slot_cost = np.empty(LEAF_SLOTS, np.float64)
+    slot_lo = np.empty(n_features, np.uint16)
+    slot_hi = np.empty(n_features, np.uint16)
+    slot_sets = np.empty(n_words, np.uint64)
+    for row in rows:
+        own = own_codes[row]
+        fill_tables(
+            cost, own, values[row], kind, code_start, cell_lo, cell_hi, weight, scale, may_rise, may_fall, price,
+            displacement,
+        )  # fmt: skip
+        best_cost = out_cost[row]
+        best_total = np.inf
+        if best_cost < np.inf:
+            best_total = 0.0
+            for j in range(n_features):
+                best[j] = out_codes[row, j]
+                best_total += displacement[code_start[j] + best[j]]
+        visits = 1
+        stack[0] = 0
+        stack_cost[0] = 0.0
+        top = 0
+        while top >= 0:
+            node = stack[top]
+            bound = stack_cost[top]
+            top -= 1
+            if bound > best_cost:
+                continue
+            if bound == best_cost:
+                total = _box_key(node_lo[node], node_hi[node], node_sets[node], own, kind, code_start, set_start,
+                                 has_gaps, price, displacement, codes)  # fmt: skip
+                if not _precedes(codes, total, best, best_total, own, kind, code_start, price, displacement):
+                    continue
+            first = child[node]
+            if first >= 0:
+                visits += 2
+                for side in range(2):
+                    c = 0.0
+                    for j in range(n_features):
+                        p = _price(j, np.int64(node_lo[first + side, j]), np.int64(node_hi[first + side, j]),
+                                   node_sets[first + side], np.int64(own[j]), is_plain, kind, code_start, set_start,
+                                   price)  # fmt: skip
+                        c = max(c, p) if is_max else c + p
+                    pair[side] = c
+                near = 0 if pair[0] <= pair[1] else 1
+                for turn in range(2):  # the far child first, so that the near one is on top
+                    side = 1 - near if turn == 0 else near
+                    if pair[side] <= best_cost and pair[side] < np.inf:
+                        top += 1
+                        stack[top] = first + side
+                        stack_cost[top] = pair[side]
+                continue
+            leaf = ~first
+            visits += leaf_size[leaf]
+            for slot in range(LEAF_SLOTS):
+                slot_cost[slot] = 0.0
+            for j in range(n_features):
+                for slot in range(LEAF_SLOTS):
+                    p = _price(j, np.int64(leaf_lo[leaf, j, slot]), np.int64(leaf_hi[leaf, j, slot]),
+                               leaf_sets[leaf, :, slot], np.int64(own[j]), is_plain, kind, code_start, set_start,
+                               price)  # fmt: skip
+                    slot_cost[slot] = max(slot_cost[slot], p) if is_max else slot_cost[slot] + p
+            for slot in range(leaf_size[leaf]):
+                c = slot_cost[slot]
+                if c > best_cost or c == np.inf:
+                    continue
+                for j in range(n_features):
+                    slot_lo[j] = leaf_lo[leaf, j, slot]
+                    slot_hi[j] = leaf_hi[leaf, j, slot]
+                for w in range(n_words):
+                    slot_sets[w] = leaf_sets[leaf, w, slot]
+                total = _box_key(slot_lo, slot_hi, slot_sets, own, kind, code_start, set_start, has_gaps, price,
+                                 displacement, codes)  # fmt: skip
+                if c < best_cost or _precedes(
+                    codes, total, best, best_total, own, kind, code_start, price, displacement
+                ):
+                    best_cost = c
+                    best_total = total
+                    for j in range(n_features):
+                        best[j] = codes[j]
+        if best_cost < np.inf:
+            for j in range(n_features):
+                out_codes[row, j] = best[j]
+        out_cost[row] = best_cost
+        out_visits[row] += visits

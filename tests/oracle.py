@@ -1,0 +1,107 @@
+"""The definition of the answer: brute force in plain numpy, independent of cells, boxes and maps.
+
+Every feature has a short list of values that could matter: the row's own value, and around each threshold the last
+attainable value that goes left and the first that goes right. Of all combinations on which the model says what is
+wanted, the answer is the one with the least key: cost; then the sum of displacements; then feature by feature the
+displacement, below before above, the nearer value (for categories: own first, then the lower code).
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from gpucf._labels import labels_from_sums
+from gpucf._predict import predict_sums
+
+
+def last_at_most(t, column, compare_dtype):
+    """Largest attainable value <= t, and the smallest attainable value > t; None where there is none."""
+    dtypes = [d for d in (column.dtype, compare_dtype) if d.kind == "f"]
+    dtype = np.float32 if any(d == np.float32 for d in dtypes) else np.float64
+    low, high = -float(np.finfo(dtype).max), float(np.finfo(dtype).max)
+    if column.kind == "boolean":
+        low, high = 0.0, 1.0
+    elif column.dtype.kind in "iu":
+        low, high = max(low, float(np.iinfo(column.dtype).min)), min(high, float(np.iinfo(column.dtype).max))
+    below = float(dtype(t))
+    while below > t or (column.kind != "continuous" and below != np.floor(below)):
+        below = (
+            float(np.floor(below)) if column.kind != "continuous" else float(np.nextafter(dtype(below), dtype(-np.inf)))
+        )
+        if below > t:
+            below = float(np.nextafter(dtype(below), dtype(-np.inf)))
+    above = below + 1.0 if column.kind != "continuous" else float(np.nextafter(dtype(below), dtype(np.inf)))
+    below, above = min(below, high), max(above, low)
+    return (below if below >= low else None), (above if above <= high else None)
+
+
+def candidates(engine, j, columns, x):
+    """Values (tuples over the feature's columns) that feature j may take from x, own value first."""
+    ensemble, domain = engine.ensemble, engine.domain
+    if len(columns) > 1:
+        options = [tuple(np.eye(len(columns))[k]) for k in range(len(columns))]
+    elif ensemble.categories[columns[0]] is not None:
+        options = [(float(k),) for k in range(len(ensemble.categories[columns[0]]))]
+    else:
+        column = domain.columns[columns[0]]
+        thresholds = ensemble.threshold[(ensemble.feature == columns[0]) & (ensemble.category_set < 0)]
+        found = {v for t in np.unique(thresholds) for v in last_at_most(float(t), column, ensemble.compare_dtype)}
+        options = [(v,) for v in sorted(found - {None})]
+    own = tuple(x)
+    if any(np.isnan(own)):
+        return [own]
+    return [own] + [o for o in options if o != own]
+
+
+def moves(values, own, kind, weight, scale, may_rise, may_fall, cost):
+    """Price, displacement and order of each candidate of one feature."""
+    price, displacement, order = [], [], []
+    tie_weight = weight if weight > 0 else 1.0
+    for code, v in enumerate(values):
+        if v == own or code == 0:
+            price.append(0.0), displacement.append(0.0), order.append((0.0, 0, 0.0))
+            continue
+        if kind == "ordered":
+            above = v[0] > own[0]
+            d = ((v[0] - own[0]) if above else (own[0] - v[0])) / scale
+            allowed = may_rise if above else may_fall
+            place = (tie_weight * d, int(above), v[0] if above else -v[0])
+        else:
+            d, allowed = 1.0, may_rise
+            place = (tie_weight, 0, float(np.argmax(v)) if len(v) > 1 else v[0])
+        p = weight * (d * d) if cost == "l2" else weight if cost == "l0" else weight * d
+        price.append(p if allowed else np.inf)
+        displacement.append(tie_weight * d)
+        order.append(place)
+    return np.asarray(price), np.asarray(displacement), order
+
+
+def answer(engine, goal, x, costs):
+    """The nearest counterfactual of row `x` (float64, the model's columns): (point, inner cost), or (None, inf)."""
+    cells = engine.cells()
+    lists = [candidates(engine, j, c, x[list(c)]) for j, c in enumerate(cells.columns)]
+    tables = [
+        moves(lists[j], tuple(x[list(c)]), "ordered" if cells.kind[j] == 0 else "set", costs.weight[j], costs.scale[j],
+              costs.may_rise[j], costs.may_fall[j], costs.name)
+        for j, c in enumerate(cells.columns)
+    ]  # fmt: skip
+    picks = np.array(list(itertools.product(*(range(len(v)) for v in lists))), dtype=np.int64)
+    rows = np.empty((len(picks), engine.ensemble.n_features))
+    total, displacement = np.zeros(len(picks)), np.zeros(len(picks))
+    for j, columns in enumerate(cells.columns):
+        rows[:, list(columns)] = np.asarray(lists[j]).reshape(len(lists[j]), -1)[picks[:, j]]
+        price = tables[j][0][picks[:, j]]
+        total = np.maximum(total, price) if costs.name == "linf" else total + price
+        displacement = displacement + tables[j][1][picks[:, j]]
+    labels = labels_from_sums(engine.ensemble, goal.rule, predict_sums(engine.ensemble, rows))
+    own = labels_from_sums(engine.ensemble, goal.rule, predict_sums(engine.ensemble, x[None]))[0]
+    good = labels != own if goal.labels is None else goal.labels[labels]
+    good &= np.isfinite(total)
+    if not good.any():
+        return None, np.inf
+    at = np.flatnonzero(good & (total == total[good].min()))
+    at = at[displacement[at] == displacement[at].min()]
+    best = min(at, key=lambda i: [tables[j][2][picks[i, j]] for j in range(len(lists))])
+    return rows[best], float(total[best])
