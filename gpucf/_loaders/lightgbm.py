@@ -351,7 +351,8 @@ def _library_rows(ensemble: Ensemble, booster: Any, rows: Any) -> Any:
     if frame and booster.pandas_categorical:
         return rows
     if all(c is None for c in ensemble.categories):
-        return np.asarray(rows, dtype=np.float64) if getattr(rows, "dtype", None) == object else np.asarray(rows)
+        given = np.asarray(rows)
+        return given.astype(np.float64) if given.dtype.kind == "O" else given
     coded = np.empty((len(rows), ensemble.n_features), np.float64)
     for j in range(ensemble.n_features):
         column = np.asarray(rows.iloc[:, j] if frame else np.asarray(rows)[:, j])

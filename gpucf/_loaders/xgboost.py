@@ -166,7 +166,8 @@ def _library_rows(ensemble: Ensemble, document: Document, rows: Any) -> Any:
     if _is_frame(rows) and document.has_stored_categories:
         return rows
     if all(c is None for c in ensemble.categories):
-        return np.asarray(rows, dtype=None if getattr(rows, "dtype", None) != object else np.float64)
+        given = np.asarray(rows)
+        return given.astype(np.float64) if given.dtype.kind == "O" else given
     columns = [rows.iloc[:, j] if _is_frame(rows) else np.asarray(rows)[:, j] for j in range(ensemble.n_features)]
     coded = np.empty((len(rows), ensemble.n_features), np.float64)
     for j, column in enumerate(columns):
