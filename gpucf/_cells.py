@@ -41,8 +41,8 @@ class Cells:
     raw_cut : float64 array
         Distinct thresholds of each ordered feature in the compare dtype, ascending: row values are coded with these.
     raw_code : int32 array of shape (raw_start[-1] + n_features,)
-        Code of the values up to each raw cut and, last, above all; -1 where no attainable value lies. Feature `j` starts
-        at ``raw_start[j] + j``.
+        Code of the values up to each raw cut and, last, above all; -1 where no attainable value lies. Feature `j`
+        starts at ``raw_start[j] + j``.
     split_feature, split_cut, split_set : int32 arrays of shape (n_splits,)
         Distinct splits. Ordered: codes <= split_cut go left (-1: none). Categorical: row of `set_words`.
     split_missing_left : bool array of shape (n_splits,)

@@ -110,7 +110,7 @@ def _check_groups(groups: tuple[OneHotGroup, ...], columns: list[Column], backgr
         for c in group.columns:
             if columns[c].kind == CATEGORICAL:
                 raise OptionError(
-                    f"one_hot group {group.name!r} holds {columns[c].name!r}, which the model itself treats as categorical."
+                    f"one_hot group {group.name!r} holds {columns[c].name!r}, which the model splits by category."
                 )
         if background is None:
             continue
@@ -131,9 +131,9 @@ def check_dtypes(domain: Domain, table: Table) -> None:
             continue
         if not _holds(dtype, column):
             raise TableError(
-                f"X column {column.name!r} is {dtype}, but the engine was built for {column.kind} values of {column.dtype}, "
-                f"which {dtype} cannot hold. Convert the column, or build the engine with a background table of the same "
-                f"dtypes (or features={{{column.name!r}: 'integer'}} for whole numbers)."
+                f"X column {column.name!r} is {dtype}, but the engine was built for {column.kind} values of "
+                f"{column.dtype}, which {dtype} cannot hold. Convert the column, or build the engine with a background "
+                f"table of the same dtypes (or features={{{column.name!r}: 'integer'}} for whole numbers)."
             )
 
 

@@ -47,8 +47,10 @@ class Domain:
 
 @dataclass(frozen=True)
 class Grid:
-    """The attainable values of an ordered column: exactly representable in the column's dtype *and* in the compare
-    dtype, and whole numbers where the column is integer or boolean.
+    """The attainable values of an ordered column.
+
+    They are exactly representable in the column's dtype *and* in the compare dtype, and whole numbers where the column
+    is integer or boolean.
     """
 
     dtype: np.dtype[Any]

@@ -72,9 +72,11 @@ def best_code(j, lo, hi, sets, own, kind, code_start, set_start, has_gaps, price
     if ordered:
         if lo <= hi:
             best = best_in_range(j, lo, hi, own, code_start, has_gaps, price, displacement)
-        if set_start[j + 1] > set_start[j] and sets[set_start[j]] & np.uint64(1) != 0:
-            if best < 0 or better_code(missing, best, own, missing, True, first, price, displacement):
-                best = missing
+        may_be_missing = set_start[j + 1] > set_start[j] and sets[set_start[j]] & np.uint64(1) != 0
+        if may_be_missing and (
+            best < 0 or better_code(missing, best, own, missing, True, first, price, displacement)
+        ):
+            best = missing
         return best
     for w in range(set_start[j], set_start[j + 1]):
         members = sets[w]

@@ -197,9 +197,9 @@ def build_region_map(
     compressed = time.perf_counter()
     if not result.complete:
         raise MapTooLargeError(
-            f"the region map of this model ({ensemble.n_trees} trees) does not fit: {len(result.boxes):,} regions after "
-            f"{result.share_done:.2%} of the space (max_regions={max_regions:,}). Raise max_regions, or use a smaller "
-            "model; search without a map comes in a later release.",
+            f"the region map of this model ({ensemble.n_trees} trees) does not fit: {len(result.boxes):,} regions "
+            f"after {result.share_done:.2%} of the space (max_regions={max_regions:,}). Raise max_regions, or use a "
+            "smaller model; search without a map comes in a later release.",
             len(result.boxes),
             result.share_done,
         )

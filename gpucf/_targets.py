@@ -76,7 +76,7 @@ def resolve_target(ensemble: Ensemble, target: Any) -> Target:
     """Turn what the caller gave into a `Target`, or say what can be given."""
     if ensemble.task == "regression" or ensemble.classes is None:
         raise OptionError(
-            f"the model ({ensemble.model_type}) predicts numbers, not classes; this version answers for classifiers only."
+            f"the model ({ensemble.model_type}) predicts numbers, not classes; this version answers for classifiers."
         )
     classes = ensemble.classes.tolist()
     label = _match_label(classes, target)
@@ -146,7 +146,8 @@ def _probability_target(ensemble: Ensemble, target: Probability, classes: list[A
         raise OptionError(f"the model ({ensemble.model_type}) gives no probabilities; use a class as target.")
     if target.label is None and len(classes) != 2:
         raise OptionError(
-            f"the model has {len(classes)} classes ({_shown(classes)}); say which one: gpucf.Probability({p!r}, label=...)."
+            f"the model has {len(classes)} classes ({_shown(classes)}); say which one: "
+            f"gpucf.Probability({p!r}, label=...)."
         )
     k = 1 if target.label is None else _match_label(classes, target.label)
     if k is None:

@@ -39,8 +39,8 @@ def verify(
     disagree = np.flatnonzero(_judged(judge, target, ensemble, before) != own)
     if len(disagree):
         raise ModelError(
-            f"{judge.name} and gpucf disagree on row {disagree[0]} as it came in; gpucf does not read this model exactly. "
-            "Please report this model."
+            f"{judge.name} and gpucf disagree on row {disagree[0]} as it came in: gpucf does not read this model "
+            "exactly. Please report this model."
         )
     _demand(target, own, _judged(judge, target, ensemble, after), answered, judge.name)
     return judge.name
