@@ -201,7 +201,8 @@ def test_case_51_estimated_base_score() -> None:
 
 def test_case_54_dart_weights_multiply_the_leaves() -> None:
     model = VARIETIES["dart"](0, 3)
-    weights = document(model.get_booster())["learner"]["gradient_booster"]["weight_drop"]
+    booster = document(model.get_booster())["learner"]["gradient_booster"]
+    weights = booster["weight_drop"] if "weight_drop" in booster else booster["model"]["weight_drop"]
     assert len(set(weights)) > 1  # otherwise the test would show nothing
     check_bits(model, table(0)[0])
 
@@ -572,6 +573,8 @@ HOSTILE = {
     "group": lambda n, _: n["gradient_booster"]["model"].__setitem__("tree_info", [0, 5]),
     "negative group": lambda n, _: n["gradient_booster"]["model"].__setitem__("tree_info", [0, -1]),
     "rounds": lambda n, _: n["gradient_booster"]["model"].__setitem__("iteration_indptr", [0, 9, 2]),
+    "unknown part": lambda n, _: n["gradient_booster"]["model"].__setitem__("tree_scale", [2, 2]),
+    "DART weights": lambda n, _: n["gradient_booster"]["model"].__setitem__("weight_drop", [1.0]),
     "tree text": lambda n, _: n["gradient_booster"]["model"]["trees"].__setitem__(0, "oak"),
 }
 

@@ -14,6 +14,7 @@ import numpy as np
 from gpucf._ensemble import Ensemble, TreeBuilder
 from gpucf._errors import ModelError, OptionError
 
+_MODEL_KEYS = ("cats", "gbtree_model_param", "iteration_indptr", "tree_info", "trees", "weight_drop")
 _MOST_COLUMNS = 1 << 20
 _MOST_CLASSES = 1 << 16
 _MOST_CATEGORIES = 1_000_000
@@ -44,7 +45,6 @@ class Document:
 
     source: str
     learner: dict[str, Any]
-    booster: str
     model: dict[str, Any]
     weight_drop: np.ndarray | None
     round_start: list[int]
@@ -71,18 +71,28 @@ def check_document(document: Any, source: str) -> Document:
     learner = _get(document, "learner", dict, source)
     booster = _get(learner, "gradient_booster", dict, source)
     name = _get(booster, "name", str, source)
-    weights = None
-    if name == "dart":
-        weights = _floats(booster, "weight_drop", source)
-        booster = _get(booster, "gbtree", dict, source)
-    elif name != "gbtree":
+    if name not in ("gbtree", "dart"):
         raise ModelError.unsupported(f"{source} (booster {name!r})", "it is not made of trees")
+    # DART's weights lie beside the trees from 3.4 on, where it is a tree booster like any other; before, around them.
+    weights = _floats(booster, "weight_drop", source) if "weight_drop" in booster else None
+    _refuse_unknown(booster, ("name", "model", "gbtree", "weight_drop"), source)
+    booster = _get(booster, "gbtree", dict, source) if name == "dart" else booster
     model = _get(booster, "model", dict, source)
+    _refuse_unknown(model, _MODEL_KEYS, source)
+    weights = _floats(model, "weight_drop", source) if "weight_drop" in model else weights
+    if name == "dart" and weights is None:
+        raise ModelError.damaged(source, "its DART weights are missing")
     trees = _get(model, "trees", list, source)
     if weights is not None and len(weights) != len(trees):
         raise ModelError.damaged(source, f"it has {len(trees)} trees, but {len(weights)} DART weights")
     version = tuple(_ints(document, "version", source).tolist())
-    return Document(source, learner, name, model, weights, _round_start(learner, model, len(trees), source), version)
+    return Document(source, learner, model, weights, _round_start(learner, model, len(trees), source), version)
+
+
+def _refuse_unknown(part: dict[str, Any], known: tuple[str, ...], source: str) -> None:
+    """A part that a later XGBoost adds could change every score, as 3.4's DART weights would if overlooked."""
+    if unknown := sorted(set(part) - set(known)):
+        raise ModelError.unsupported(source, f"it has a part {unknown[0]!r}, which this version of gpucf does not know")
 
 
 def to_ensemble(

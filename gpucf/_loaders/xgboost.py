@@ -109,7 +109,7 @@ def judge(obj: Any, ensemble: Ensemble) -> Judge:
 
     def class_index(rows: Any) -> np.ndarray:
         # With two softmax outputs XGBClassifier.predict takes them for two labels of one row.
-        if _is_classifier(obj) and document.booster != "dart" and ensemble.n_outputs != 2:
+        if _is_classifier(obj) and document.weight_drop is None and ensemble.n_outputs != 2:
             return np.asarray(obj.predict(_library_rows(ensemble, document, rows), **use)).astype(np.int64)
         if ensemble.decision == "above_0" and document.objective == "binary:logitraw":
             return (predict(rows, True) > 0).astype(np.int64)
