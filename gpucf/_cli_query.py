@@ -25,6 +25,7 @@ from gpucf._table import read_table
 from gpucf._version import __version__
 
 ADDED = ("gpucf_status", "gpucf_cost", "gpucf_lower_bound", "gpucf_changed")
+_UNSCALED = "gpucf: no --background, so that changes are not scaled: each counts in its column's own units\n"
 
 
 def run_query(args: argparse.Namespace) -> int:
@@ -49,11 +50,8 @@ def run_query(args: argparse.Namespace) -> int:
     )  # fmt: skip
     prints = {name: Fingerprint.of(path, name) for name, path in paths.inputs().items()}
     n_rows = source.n_rows if source.n_rows is not None else max(prints["table"].n_lines - 1, 0)
-    run = _Run(engine, source, options, paths.output, _metadata(paths, prints, options, engine))
-    if not args.quiet and args.scale is None and paths.background is None:
-        sys.stderr.write(
-            "gpucf: no --background, so that changes are not scaled: each counts in its column's own units\n"
-        )
+    note = "" if args.quiet or args.scale is not None or paths.background is not None else _UNSCALED
+    run = _Run(engine, source, options, paths.output, _metadata(paths, prints, options, engine), note)
     with Progress(n_rows, quiet=args.quiet) as progress:
         code = run.all_batches(args.batch_rows, progress)
     if code == 0 and not args.quiet:
@@ -184,6 +182,7 @@ class _Run:
     options: dict[str, Any]
     path: Path
     metadata: dict[str, Any]
+    note: str = ""  # for stderr, once the first answers show that all else is well
     statuses: Counter[str] = field(default_factory=Counter)
     verified_by: str = ""
     output: Output | None = None
@@ -204,7 +203,8 @@ class _Run:
             return 130
         except (GpucfError, VerificationError) as error:
             progress.close()
-            raise type(error)(f"{str(error).rstrip('.')}. {self._what_is_left().capitalize()}.") from error
+            left = self._what_is_left()
+            raise type(error)(f"{str(error).rstrip('.')}. {left[0].upper()}{left[1:]}.") from error
 
     def _one_batch(self, batch: Any, first_row: int, progress: Progress) -> None:
         carry = self.options["carry"]
@@ -223,6 +223,7 @@ class _Run:
         if self.output is None:
             self.metadata["verified_by"] = result.verified_by
             self.output = Output(self.path, table.schema, self.metadata)
+            sys.stderr.write(self.note)
         self.output.write(table)
         progress.done(first_row + batch.num_rows)
 

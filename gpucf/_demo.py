@@ -37,7 +37,7 @@ def run_demo(output: str) -> int:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise TableError(f"cannot write to the folder {folder}: {error.strerror or error}") from error
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     console.print("Reading 1,000 loan applicants and a model of 20 trees ...")
     people = load_people()
     engine, table, groups = open_engine(people)
@@ -120,7 +120,8 @@ def print_examples(console: Any, result: Result, declined: np.ndarray) -> None:
         return
     for share in np.linspace(0.1, 0.9, _SHOWN):
         i = int(order[int(share * (len(order) - 1))])
-        table = Table(title=f"\nApplicant {declined[i]}: declined; accepted after", title_justify="left")
+        console.print(f"\nApplicant {declined[i]}: declined; accepted after")
+        table = Table()
         for name in ("feature", "from", "to"):
             table.add_column(name)
         table.add_column("cost", justify="right")
@@ -137,7 +138,8 @@ def print_summary(console: Any, result: Result, engine: Engine, time_s: float) -
 
     summary = result.summary()
     proved = summary["optimal"] + summary["already"] + summary["infeasible"]
-    table = Table(title="\nAll declined applicants", title_justify="left", show_header=False)
+    console.print("\nAll declined applicants")
+    table = Table(show_header=False)
     for name, value in [
         ("rows", f"{summary['rows']:,}"),
         ("proved", f"{proved:,} ({summary['infeasible']:,} of them: nothing qualifies)"),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's colours, told apart with any kind of colour blindness.
 _BLUE, _ORANGE, _VERMILION, _BLACK = "#0072B2", "#E69F00", "#D55E00", "#000000"
-_MAX_ARROWS = 40
+_MAX_ARROWS = 25
 
 
 def draw_regions(path: Path, engine: Engine, result: Result, accepted: Any, numbers: np.ndarray) -> None:
@@ -48,10 +48,15 @@ def draw_regions(path: Path, engine: Engine, result: Result, accepted: Any, numb
     shown = [i for i in moved_only_here if i != chosen][:_MAX_ARROWS]
     _people(axes, before, after, shown, chosen, (a, b), int(numbers[chosen]))
     axes.set(xlim=limits[0], ylim=limits[1], xlabel=names[a], ylabel=names[b])
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    number = numbers[chosen]
     axes.set_title(
-        f"The nearest way to \"accepted\" for applicant {numbers[chosen]}, and {len(shown)} others who move only "
-        f"{names[a]} and {names[b]}",
-        loc="left", fontsize=10,
+        f'The nearest way to "accepted" for applicant {number}, by {names[a]} and {names[b]}\n', loc="left", fontsize=12
+    )
+    axes.text(
+        0, 1.015, f"Shading: what the model says with all else as for applicant {number}. The {len(shown)} others "
+        "change the same two features; their borders differ.",
+        transform=axes.transAxes, fontsize=8.5, color="0.25",
     )  # fmt: skip
     handles = [*patches, *axes.get_legend_handles_labels()[0]]
     axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=3, frameon=False, fontsize=8)
@@ -100,26 +105,38 @@ def _limits(before: np.ndarray, after: np.ndarray, column: int) -> tuple[float, 
 def _shade(
     axes: Any, engine: Engine, row: np.ndarray, pair: tuple[int, int], limits: list[tuple[float, float]], accepted: Any
 ) -> list[Any]:
-    """Colour each cell of the two features by the class of the model there: exact, as the model is constant on it."""
+    """Colour what the model says; returns patches for the legend."""
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch
 
-    from gpucf._links import classes_from_raw
-    from gpucf._predict import predict_raw
-
-    values, edges = zip(*(_cells_of(engine, c, lim) for c, lim in zip(pair, limits, strict=True)), strict=True)
-    grid = np.tile(row, (len(values[1]) * len(values[0]), 1))
-    grid[:, pair[0]] = np.tile(values[0], len(values[1]))
-    grid[:, pair[1]] = np.repeat(values[1], len(values[0]))
-    ensemble = engine.ensemble
-    klass = classes_from_raw(ensemble, predict_raw(ensemble, grid))
-    yes = (ensemble.classes[klass] == accepted).reshape(len(values[1]), len(values[0]))  # type: ignore[index]
+    yes, edges = _regions(engine, row, pair, limits, accepted)
     colours = ["#F7D9B8", "#BBD9EE"]
-    axes.pcolormesh(edges[0], edges[1], yes.astype(int), cmap=ListedColormap(colours), vmin=0, vmax=1, rasterized=True)
+    axes.pcolormesh(*edges, yes.astype(int), cmap=ListedColormap(colours), vmin=0, vmax=1, rasterized=True)
     return [
         Patch(facecolor=colour, edgecolor="0.5", label=f"model says {label}")
         for colour, label in zip(colours, ("declined", "accepted"), strict=True)
     ]
+
+
+def _regions(
+    engine: Engine, row: np.ndarray, pair: tuple[int, int], limits: list[tuple[float, float]], accepted: Any
+) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    """Whether the model accepts, for each cell (second feature, first feature), and the borders of the cells.
+
+    Exact: the model is constant on a cell, so that one value of it speaks for all.
+    """
+    from gpucf._links import classes_from_raw
+    from gpucf._predict import predict_raw
+
+    first, second = (_cells_of(engine, column, limit) for column, limit in zip(pair, limits, strict=True))
+    n_first, n_second = len(first[0]), len(second[0])
+    grid = np.tile(row, (n_first * n_second, 1))
+    grid[:, pair[0]] = np.tile(first[0], n_second)
+    grid[:, pair[1]] = np.repeat(second[0], n_first)
+    ensemble = engine.ensemble
+    klass = classes_from_raw(ensemble, predict_raw(ensemble, grid))
+    yes = np.asarray(ensemble.classes)[klass] == accepted
+    return yes.reshape(n_second, n_first), (first[1], second[1])
 
 
 def _cells_of(engine: Engine, column: int, limits: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
@@ -136,17 +153,17 @@ def _people(
     axes: Any, before: np.ndarray, after: np.ndarray, shown: list[int], chosen: int, pair: tuple[int, int], number: int
 ) -> None:
     a, b = pair
-    for i, colour, width in [*((i, "0.35", 0.8) for i in shown), (chosen, _BLACK, 2.0)]:
+    for i, colour, width in [*((i, "0.45", 0.8) for i in shown), (chosen, _BLACK, 2.0)]:
         axes.annotate(
             "", xy=after[i, [a, b]], xytext=before[i, [a, b]], zorder=3 if i != chosen else 5,
             arrowprops={"arrowstyle": "-|>", "color": colour, "linewidth": width, "shrinkA": 3, "shrinkB": 2},
         )  # fmt: skip
     axes.scatter(
-        before[shown, a], before[shown, b], s=26, color=_VERMILION, edgecolor="white", linewidth=0.6, zorder=4,
+        before[shown, a], before[shown, b], s=20, color=_VERMILION, edgecolor="white", linewidth=0.6, zorder=4,
         label="other applicants, as they are",
     )  # fmt: skip
     axes.scatter(
-        after[shown, a], after[shown, b], s=30, marker="s", color=_BLUE, edgecolor="white", linewidth=0.6, zorder=4,
+        after[shown, a], after[shown, b], s=20, marker="s", color=_BLUE, edgecolor="white", linewidth=0.6, zorder=4,
         label="their counterfactuals",
     )  # fmt: skip
     axes.scatter(
