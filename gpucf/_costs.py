@@ -7,7 +7,7 @@ positive even where a weight is 0. Map, search, oracle and kernels see only thes
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,10 +91,11 @@ def make_cost_model(
 
 
 def _features_named(option: str, names: Sequence[str], cells: Cells, column_names: Sequence[str]) -> list[int]:
-    if isinstance(names, str):
-        raise OptionError(f"{option} is the string {names!r}; give a list of names.")
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise OptionError(f"{option} is {names!r}; give a list of names.")
+    names = list(names)
     where = _positions(cells, column_names)
-    unknown = [n for n in names if n not in where]
+    unknown = [n for n in names if not isinstance(n, Hashable) or n not in where]
     if unknown:
         raise OptionError.unknown_names(option, [str(n) for n in unknown], list(where))
     return [where[n] for n in names]
@@ -110,10 +111,12 @@ def _weights(weights: Any, cells: Cells, column_names: Sequence[str]) -> np.ndar
     out = np.ones(cells.n_features)
     if weights is None:
         return out
+    if hasattr(weights, "to_dict"):  # a pandas Series: by name, whatever its order
+        weights = weights.to_dict()
     if isinstance(weights, Mapping):
         given = dict(weights)
     else:
-        array = np.asarray(weights)
+        array = np.asarray(weights, dtype=object)
         if array.shape != (len(column_names),):
             raise OptionError(
                 f"weights has shape {array.shape}, but the model has {len(column_names)} columns; give one number per "
@@ -160,14 +163,15 @@ def column_scales(values: np.ndarray, scale: str | None, n_columns: int) -> np.n
         if not len(x):
             continue
         spread = float(x.max()) - float(x.min())
-        if scale == "std":
-            unit = float(x.std())
-        elif scale == "mad":
-            unit = float(np.median(np.abs(x - np.median(x))))
-        elif scale == "iqr":
-            unit = float(np.subtract(*np.percentile(x, [75, 25])))
-        else:
-            unit = spread
+        with np.errstate(over="ignore", invalid="ignore"):  # the largest numbers: what is not finite falls back
+            if scale == "std":
+                unit = float(x.std())
+            elif scale == "mad":
+                unit = float(np.median(np.abs(x - np.median(x))))
+            elif scale == "iqr":
+                unit = float(np.subtract(*np.percentile(x, [75, 25])))
+            else:
+                unit = spread
         for candidate in (unit, spread, 1.0):
             if np.isfinite(candidate) and candidate > 1e-290:
                 out[j] = candidate
@@ -213,7 +217,9 @@ def _price_move(cost, d, weight, tie_weight, code, price, displacement):
     """Price of one move; each expression is one rounding after another in a fixed order, hence monotone in `d`."""
     if np.isnan(d):  # a cell without an attainable value
         return
-    if cost == 1:
+    if weight == 0.0:  # also where the displacement overflows: 0 * inf would be NaN
+        p = 0.0
+    elif cost == 1:
         p = weight * (d * d)
     elif cost == 3:
         p = weight

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpucf._domain import BOOLEAN, CATEGORICAL, CONTINUOUS, INTEGER, KINDS, Column, Domain, OneHotGroup
+from gpucf._domain import BOOLEAN, CATEGORICAL, CONTINUOUS, INTEGER, KINDS, Column, Domain, Grid, OneHotGroup
 from gpucf._ensemble import Ensemble
 from gpucf._errors import OptionError, TableError
 
@@ -124,12 +124,13 @@ def _check_groups(groups: tuple[OneHotGroup, ...], columns: list[Column], backgr
             )
 
 
-def check_dtypes(domain: Domain, table: Table) -> None:
+def check_dtypes(ensemble: Ensemble, domain: Domain, table: Table) -> None:
     """Refuse rows whose dtypes cannot hold the values that moves land on."""
-    for column, dtype in zip(domain.columns, table.dtypes, strict=True):
-        if dtype is None or column.kind == CATEGORICAL:
+    grouped = {c for group in domain.groups for c in group.columns}  # every dtype holds 0 and 1
+    for c, (column, dtype) in enumerate(zip(domain.columns, table.dtypes, strict=True)):
+        if dtype is None or column.kind in (CATEGORICAL, BOOLEAN) or c in grouped:
             continue
-        if not _holds(dtype, column):
+        if not _holds(dtype, column, ensemble.compare_dtype):
             raise TableError(
                 f"X column {column.name!r} is {dtype}, but the engine was built for {column.kind} values of "
                 f"{column.dtype}, which {dtype} cannot hold. Convert the column, or build the engine with a background "
@@ -137,15 +138,9 @@ def check_dtypes(domain: Domain, table: Table) -> None:
             )
 
 
-def _holds(dtype: np.dtype[Any], column: Column) -> bool:
+def _holds(dtype: np.dtype[Any], column: Column, compare_dtype: np.dtype[Any]) -> bool:
     """Whether every attainable value of the column is exact in `dtype`."""
-    if column.kind == BOOLEAN:
+    if dtype.kind == "f" and dtype.itemsize >= Grid.of(column, compare_dtype).dtype.itemsize:
         return True
-    if column.kind == INTEGER:
-        # Values from a float column are whole but unbounded; whole numbers in floats are as exact as those floats.
-        if dtype.kind in "iu":
-            return column.dtype.kind in "iu" and np.can_cast(column.dtype, dtype, "safe")
-        return dtype.kind == "f" and (
-            dtype.itemsize >= column.dtype.itemsize or np.can_cast(column.dtype, dtype, "safe")
-        )
-    return dtype.kind == "f" and dtype.itemsize >= column.dtype.itemsize
+    # Whole numbers of a float column are unbounded: only columns of integers fit into integers.
+    return column.dtype.kind in "iu" and dtype.kind in "iuf" and np.can_cast(column.dtype, dtype, "safe")

@@ -82,9 +82,11 @@ class Grid:
 
     def next_above(self, values: np.ndarray) -> np.ndarray:
         """Smallest attainable value > each attainable value (float64)."""
-        above = np.nextafter(values.astype(self.dtype), self.dtype.type(np.inf)).astype(np.float64)
+        with np.errstate(over="ignore"):  # above the largest number: inf, which is no attainable value
+            above = np.nextafter(values.astype(self.dtype), self.dtype.type(np.inf)).astype(np.float64)
         # Beyond 2**24 (float32) or 2**53 (float64) neighbouring floats are whole numbers two or more apart.
-        return np.maximum(np.floor(values) + 1.0, above) if self.whole else above
+        # + 0.0: the neighbour above the smallest negative number is -0.0, which nobody wants to read in an answer.
+        return (np.maximum(np.floor(values) + 1.0, above) if self.whole else above) + 0.0
 
 
 def _round_inward(bound: int, dtype: np.dtype[Any], up: bool) -> float:

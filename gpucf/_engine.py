@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gpucf._boxes import BoxLayout
 from gpucf._cells import ONE_HOT, ORDERED, Cells, code_rows, make_cells
-from gpucf._costs import CostModel, column_scales, make_cost_model
+from gpucf._costs import LARGEST_PRICE, CostModel, column_scales, make_cost_model
 from gpucf._declare import check_dtypes, make_domain
-from gpucf._errors import OptionError
+from gpucf._ensemble import Ensemble
+from gpucf._errors import ModelError, OptionError, TableError
 from gpucf._labels import LabelRule, labels_from_sums
 from gpucf._loaders import load_model, open_judge
 from gpucf._predict import predict_sums
@@ -77,9 +80,14 @@ class Engine:
     ) -> None:
         self.n_threads = _count("n_threads", n_threads, os.cpu_count() or 1)
         self.max_regions = _count("max_regions", max_regions, 1)
-        self.ensemble = load_model(model, iterations=iterations, trust_pickle=trust_pickle)
-        self.judge = open_judge(model, self.ensemble, trust_pickle)
-        table = None if background is None else read_table(background, self.ensemble, "background")
+        ensemble = load_model(model, iterations=iterations, trust_pickle=trust_pickle)
+        self._as_read = ensemble
+        self._model = model
+        self._trust_pickle = trust_pickle
+        self._lock = threading.Lock()
+        self.judge = open_judge(model, ensemble, trust_pickle)
+        table = None if background is None else read_table(background, ensemble, "background")
+        self.ensemble = ensemble if table is None else _named_by(ensemble, table)
         self.domain = make_domain(self.ensemble, table, features, one_hot)
         # Units are taken now: the background itself is not kept.
         self._scales = None if table is None else {
@@ -103,9 +111,22 @@ class Engine:
 
     def cells(self, keep_empty: bool = False) -> Cells:
         """What the model can tell apart (see `Cells`)."""
-        if keep_empty not in self._cells:
-            self._cells[keep_empty] = make_cells(self.ensemble, self.domain, keep_empty)
-        return self._cells[keep_empty]
+        with self._lock:
+            if keep_empty not in self._cells:
+                self._cells[keep_empty] = make_cells(self.ensemble, self.domain, keep_empty)
+            return self._cells[keep_empty]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the lock and the judge, which holds the library's own functions."""
+        return {k: v for k, v in self.__dict__.items() if k not in ("_lock", "judge")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock())
+        try:
+            self.judge = open_judge(self._model, self._as_read, self._trust_pickle)
+        except (ModelError, ImportError) as error:  # `Result.verified_by` will name the reference predictor
+            _log.warning("the model cannot be opened here (%s); the reference predictor will check answers", error)
+            self.judge = None
 
     def query(
         self,
@@ -155,7 +176,7 @@ class Engine:
         """
         start = time.perf_counter()
         table = read_table(X, self.ensemble, "X", tuple(carry))
-        check_dtypes(self.domain, table)
+        check_dtypes(self.ensemble, self.domain, table)
         goal = resolve_target(self.ensemble, target)
         cells, own_codes, values = self._codes(table)
         costs = make_cost_model(
@@ -214,8 +235,7 @@ class Engine:
             raise OptionError(f"scale={scale!r} needs a background table: build the engine with background=.")
         if scale is None or self._scales is None:
             return np.ones(self.ensemble.n_features)
-        if scale not in self._scales:
-            column_scales(np.zeros((0, 0)), scale, 0)
+        column_scales(np.zeros((0, 0)), scale, 0)  # refuses an unknown name
         return self._scales[scale]
 
     def _codes(self, table: Table) -> tuple[Cells, np.ndarray, np.ndarray]:
@@ -228,22 +248,24 @@ class Engine:
         return cells, codes, values
 
     def _map_for(self, rule: LabelRule, cells: Cells, nullable: np.ndarray) -> RegionMap:
-        for region_map in self._maps:
-            fits = region_map.rule.key == rule.key and region_map.cells is cells
-            if fits and not (nullable & ~region_map.layout.nullable).any():
-                return region_map
-        region_map = build_region_map(self.ensemble, cells, nullable, rule, self.max_regions)
-        _log.info(
-            "region map: %d regions (%d before joining), %s", region_map.n_regions, region_map.n_compressed,
-            region_map.seconds,
-        )  # fmt: skip
-        self._maps.append(region_map)
-        return region_map
+        with self._lock:
+            for region_map in self._maps:
+                fits = region_map.rule.key == rule.key and region_map.cells is cells
+                if fits and not (nullable & ~region_map.layout.nullable).any():
+                    return region_map
+            region_map = build_region_map(self.ensemble, cells, nullable, rule, self.max_regions)
+            _log.info(
+                "region map: %d regions (%d before joining), %s", region_map.n_regions, region_map.n_compressed,
+                region_map.seconds,
+            )  # fmt: skip
+            self._maps.append(region_map)
+            return region_map
 
     def _result(
         self, table: Table, goal: Target, own: np.ndarray, already: np.ndarray, cells: Cells, costs: CostModel,
         nearest: Nearest, own_codes: np.ndarray, values: np.ndarray, X: Any, carry: tuple[str, ...],
     ) -> Result:  # fmt: skip
+        _check_costs(nearest.cost)
         found = np.isfinite(nearest.cost)
         after, changed = _moved(table.values, cells, own_codes, nearest.codes)
         counterfactuals = with_values(table, self.ensemble, after, changed)
@@ -264,6 +286,27 @@ class Engine:
             _features=tuple(zip(cells.names, cells.columns, strict=True)),
             _categories=self.ensemble.categories,
             _feature_cost=_FeatureCost(cells, costs, own_codes, values, nearest.codes),
+        )
+
+
+def _named_by(ensemble: Ensemble, table: Table) -> Ensemble:
+    """The ensemble with the column names of a background frame, where the model has none of its own.
+
+    From then on frames are matched by name: by position, a frame with its columns in another order would be answered
+    for the wrong features.
+    """
+    if ensemble.has_names or table.kind == "numpy":
+        return ensemble
+    return replace(ensemble, feature_names=table.names, has_names=True)
+
+
+def _check_costs(cost: np.ndarray) -> None:
+    """Prices are capped so that they stay finite; a cost that reaches the cap is no longer the true one."""
+    over = np.flatnonzero(np.isfinite(cost) & (cost >= LARGEST_PRICE))
+    if len(over):
+        raise TableError(
+            f"row {over[0]}: the cost of its nearest counterfactual exceeds {LARGEST_PRICE:g} and cannot be "
+            "computed in float64. Use a larger scale, smaller weights or another cost, or drop the row."
         )
 
 

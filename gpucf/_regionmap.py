@@ -6,8 +6,8 @@ import hashlib
 import io
 import json
 import os
-import tempfile
 import time
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -97,10 +97,9 @@ class RegionMap:
             "rule": list(self.rule),
             "n_compressed": self.n_compressed,
             "seconds": self.seconds,
-            "sha256": hashlib.sha256(body).hexdigest(),
         }
-        head_line = json.dumps(head).encode() + b"\n"
-        write_atomically(Path(path), _MAGIC + head_line + body)
+        rest = json.dumps(head).encode() + b"\n" + body
+        write_atomically(Path(path), _MAGIC + hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest)
 
 
 def space_digest(ensemble: Ensemble, cells: Cells) -> str:
@@ -115,11 +114,13 @@ def space_digest(ensemble: Ensemble, cells: Cells) -> str:
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file so that it is either whole or not there."""
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-        with os.fdopen(handle, "wb") as f:
-            f.write(data)
-        os.replace(name, path)
+        try:
+            part.write_bytes(data)
+            os.replace(part, path)
+        finally:
+            part.unlink(missing_ok=True)
     except OSError as error:
         raise FileFormatError(f"cannot write {path}: {error.strerror or error}") from error
 
@@ -142,22 +143,22 @@ def load_region_map(
         raise FileFormatError(f"cannot read {path}: {error.strerror or error}") from error
     if not raw.startswith(_MAGIC):
         raise FileFormatError(f"{path} is not a gpucf region map.")
-    try:
-        line, body = raw[len(_MAGIC) :].split(b"\n", 1)
-        head = json.loads(line)
-        version, digest = head["version"], head["sha256"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise FileFormatError(f"{path} is damaged: its header cannot be read.") from error
-    if version != _VERSION:
-        raise FileFormatError(
-            f"{path} has format version {version!r}; this gpucf reads version {_VERSION}. Rebuild it."
-        )
-    if hashlib.sha256(body).hexdigest() != digest:
+    digest, _, rest = raw[len(_MAGIC) :].partition(b"\n")
+    if hashlib.sha256(rest).hexdigest().encode() != digest:
         raise FileFormatError(f"{path} is damaged: its checksum does not match. Rebuild it.")
     try:
+        line, body = rest.split(b"\n", 1)
+        head = json.loads(line)
+        version = head["version"]
+        if version != _VERSION:
+            raise FileFormatError(
+                f"{path} has format version {version!r}; this gpucf reads version {_VERSION}. Rebuild it."
+            )
         with np.load(io.BytesIO(body), allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         cells, layout = make(arrays["nullable"])
+        if head["space"] != space_digest(ensemble, cells):
+            raise FileFormatError(f"{path} is the map of another model, or of other feature declarations. Rebuild it.")
         rule = LabelRule(*head["rule"])
         trees = tuple(
             KdTree(**{f.name: arrays[f"tree{label}.{f.name}"] for f in fields(KdTree)})
@@ -166,11 +167,11 @@ def load_region_map(
             for label in range(rule.n_labels)
         )
         boxes = Boxes(**{f.name: arrays[f"boxes.{f.name}"] for f in fields(Boxes)})
-    except (ValueError, KeyError, TypeError, OSError) as error:
+        return RegionMap(ensemble, cells, layout, rule, boxes, trees, head["seconds"], head["n_compressed"])
+    except FileFormatError:
+        raise
+    except (ValueError, KeyError, TypeError, OSError, EOFError, RecursionError, zipfile.BadZipFile) as error:
         raise FileFormatError(f"{path} is damaged: its contents cannot be read.") from error
-    if head["space"] != space_digest(ensemble, cells):
-        raise FileFormatError(f"{path} is the map of another model, or of other feature declarations. Rebuild it.")
-    return RegionMap(ensemble, cells, layout, rule, boxes, trees, head["seconds"], head["n_compressed"])
 
 
 def build_region_map(

@@ -114,7 +114,7 @@ def _match_label(classes: list[Any], target: Any) -> int | None:
     """Index of a class label: equal, or, for text from a command line, equal when written out."""
     if isinstance(target, np.generic):
         target = target.item()
-    if target is None or isinstance(target, Probability):
+    if not isinstance(target, bool | int | float | str | bytes):
         return None
     for i, c in enumerate(classes):
         if (

@@ -19,22 +19,32 @@ from gpucf._predict import predict_sums
 def last_at_most(t, column, compare_dtype):
     """Largest attainable value <= t, and the smallest attainable value > t; None where there is none."""
     dtypes = [d for d in (column.dtype, compare_dtype) if d.kind == "f"]
-    dtype = np.float32 if any(d == np.float32 for d in dtypes) else np.float64
+    dtype = min(dtypes, key=lambda d: d.itemsize).type
     low, high = -float(np.finfo(dtype).max), float(np.finfo(dtype).max)
     if column.kind == "boolean":
         low, high = 0.0, 1.0
     elif column.dtype.kind in "iu":
-        low, high = max(low, float(np.iinfo(column.dtype).min)), min(high, float(np.iinfo(column.dtype).max))
-    below = float(dtype(t))
-    while below > t or (column.kind != "continuous" and below != np.floor(below)):
-        below = (
-            float(np.floor(below)) if column.kind != "continuous" else float(np.nextafter(dtype(below), dtype(-np.inf)))
-        )
-        if below > t:
-            below = float(np.nextafter(dtype(below), dtype(-np.inf)))
-    above = below + 1.0 if column.kind != "continuous" else float(np.nextafter(dtype(below), dtype(np.inf)))
+        info = np.iinfo(column.dtype)
+        low, high = inside(info.min, dtype, np.inf), inside(info.max, dtype, -np.inf)
+    whole = column.kind != "continuous"
+    with np.errstate(over="ignore"):
+        below = float(dtype(t))
+    while below > t or (whole and below != np.floor(below)):
+        below = float(np.floor(below)) if whole and below <= t else float(np.nextafter(dtype(below), dtype(-np.inf)))
+    with np.errstate(over="ignore"):
+        above = float(np.nextafter(dtype(below), dtype(np.inf)))
+    if whole:  # floats beyond 2**24 or 2**53 are whole numbers two or more apart
+        above = max(below + 1.0, above)
     below, above = min(below, high), max(above, low)
     return (below if below >= low else None), (above if above <= high else None)
+
+
+def inside(bound, dtype, towards):
+    """The integer `bound`, or the next value of `dtype` in the given direction where it is not representable."""
+    value = dtype(bound)
+    if int(value) != bound and (int(value) > bound) == (towards < 0):
+        value = np.nextafter(value, dtype(towards))
+    return float(value)
 
 
 def candidates(engine, j, columns, x):
@@ -61,7 +71,7 @@ def moves(values, own, kind, weight, scale, may_rise, may_fall, cost):
     tie_weight = weight if weight > 0 else 1.0
     for code, v in enumerate(values):
         if v == own or code == 0:
-            price.append(0.0), displacement.append(0.0), order.append((0.0, 0, 0.0))
+            price.append(0.0), displacement.append(0.0), order.append((0.0, -1, 0.0))
             continue
         if kind == "ordered":
             above = v[0] > own[0]
@@ -71,7 +81,7 @@ def moves(values, own, kind, weight, scale, may_rise, may_fall, cost):
         else:
             d, allowed = 1.0, may_rise
             place = (tie_weight, 0, float(np.argmax(v)) if len(v) > 1 else v[0])
-        p = weight * (d * d) if cost == "l2" else weight if cost == "l0" else weight * d
+        p = 0.0 if weight == 0 else weight * (d * d) if cost == "l2" else weight if cost == "l0" else weight * d
         price.append(p if allowed else np.inf)
         displacement.append(tie_weight * d)
         order.append(place)
