@@ -10,7 +10,7 @@ from gpucf._boxes import BoxLayout, set_members
 from gpucf._cells import ORDERED
 from gpucf._compress import Boxes
 from gpucf._jit import inline, njit
-from gpucf._kdtree import MAX_DEPTH, build_kdtree
+from gpucf._kdtree import MAX_STACK, build_kdtree
 from gpucf._regionmap import RegionMap, model_labels
 
 
@@ -52,46 +52,44 @@ def find_overlap(boxes: Boxes, layout: BoxLayout) -> tuple[int, int] | None:
     """Two boxes that share a point, or None: the proof of disjointness."""
     tree = build_kdtree(boxes, layout, np.arange(len(boxes)))
     a, b = _find_overlap(
-        boxes.lo, boxes.hi, boxes.sets, layout.kind, layout.set_start, tree.node_lo, tree.node_hi, tree.node_sets,
-        tree.child, tree.leaf_size, tree.leaf_box,
+        boxes.lo, boxes.hi, boxes.sets, layout.kind, layout.set_start, tree.lo, tree.hi, tree.sets, tree.size,
+        tree.child,
     )  # fmt: skip
     return None if a < 0 else (int(a), int(b))
 
 
 @inline
-def _meets(lo, hi, sets, other_lo, other_hi, other_sets, kind, set_start):
+def _meets(i, lo, hi, sets, block, slot, block_lo, block_hi, block_sets, kind, set_start):
+    """Whether box `i` shares a point with the box in a slot."""
     for j in range(len(kind)):
         shared = False
-        if kind[j] == ORDERED and lo[j] <= hi[j] and other_lo[j] <= other_hi[j]:
-            shared = max(lo[j], other_lo[j]) <= min(hi[j], other_hi[j])
+        if kind[j] == ORDERED and lo[i, j] <= hi[i, j] and block_lo[block, j, slot] <= block_hi[block, j, slot]:
+            shared = max(lo[i, j], block_lo[block, j, slot]) <= min(hi[i, j], block_hi[block, j, slot])
         for w in range(set_start[j], set_start[j + 1]):
-            shared = shared or sets[w] & other_sets[w] != 0
+            shared = shared or sets[i, w] & block_sets[block, w, slot] != 0
         if not shared:
             return False
     return True
 
 
 @njit
-def _find_overlap(lo, hi, sets, kind, set_start, node_lo, node_hi, node_sets, child, leaf_size, leaf_box):
-    stack = np.empty(MAX_DEPTH, np.int32)
+def _find_overlap(lo, hi, sets, kind, set_start, block_lo, block_hi, block_sets, size, child):
+    stack = np.empty(MAX_STACK, np.int64)
     for i in range(len(lo)):
         top = 0
         stack[0] = 0
         while top >= 0:
-            node = stack[top]
+            block = stack[top]
             top -= 1
-            if not _meets(lo[i], hi[i], sets[i], node_lo[node], node_hi[node], node_sets[node], kind, set_start):
-                continue
-            if child[node] >= 0:
-                stack[top + 1] = child[node]
-                stack[top + 2] = child[node] + 1
-                top += 2
-                continue
-            leaf = ~child[node]
-            for slot in range(leaf_size[leaf]):
-                b = leaf_box[leaf, slot]
-                if b > i and _meets(lo[i], hi[i], sets[i], lo[b], hi[b], sets[b], kind, set_start):
-                    return i, b
+            for slot in range(size[block]):
+                below = np.int64(child[block, slot])
+                if below < 0 and ~below <= i:
+                    continue
+                if _meets(i, lo, hi, sets, block, slot, block_lo, block_hi, block_sets, kind, set_start):
+                    if below < 0:
+                        return i, ~below
+                    top += 1
+                    stack[top] = below
     return -1, -1
 
 

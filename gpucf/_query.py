@@ -14,7 +14,7 @@ from gpucf._boxes import BoxLayout
 from gpucf._cells import ORDERED, Cells
 from gpucf._costs import CostModel, fill_tables
 from gpucf._jit import helper, inline, njit
-from gpucf._kdtree import LEAF_SLOTS, MAX_DEPTH, KdTree
+from gpucf._kdtree import MAX_STACK, SLOTS, KdTree
 from gpucf._keys import best_code, comes_first
 
 _ROWS_PER_TASK = 512
@@ -31,7 +31,7 @@ class Nearest:
     cost : float64 array of shape (n_rows,)
         The minimised sum or maximum; inf where nothing qualifies.
     visits : int64 array of shape (n_rows,)
-        KD-tree nodes and boxes looked at.
+        Boxes and bounding boxes of the KD-tree that were priced.
     """
 
     codes: np.ndarray
@@ -73,9 +73,8 @@ def nearest_boxes(
         tasks = [rows[i : i + _ROWS_PER_TASK] for i in range(0, len(rows), _ROWS_PER_TASK)]
         arguments = (
             costs.code, costs.is_max, own, values, cells.kind, cells.code_start, cells.cell_lo, cells.cell_hi,
-            costs.weight, costs.scale, costs.may_rise, costs.may_fall, layout.set_start, gaps, tree.node_lo,
-            tree.node_hi, tree.node_sets, tree.child, tree.leaf_lo, tree.leaf_hi, tree.leaf_sets, tree.leaf_size,
-            out.codes, out.cost, out.visits,
+            costs.weight, costs.scale, costs.may_rise, costs.may_fall, layout.set_start, gaps, tree.lo, tree.hi,
+            tree.sets, tree.size, tree.child, out.codes, out.cost, out.visits,
         )  # fmt: skip
         run_tasks(_search_rows, tasks, arguments, n_threads, progress, n)
     return out
@@ -127,40 +126,24 @@ def _has_gaps(cells: Cells) -> np.ndarray:
     return out
 
 
-@inline
-def _set_price(j, sets, own, code_start, set_start, price):
-    """Least price of a set of categories: nothing where the own one is in it."""
+@helper
+def _set_price(j, block, slot, lo, hi, sets, own, kind, code_start, set_start, price):
+    """Least price of what slot `slot` allows in feature `j`, member by member."""
     first = code_start[j]
     begin = set_start[j]
-    if (sets[begin + (own >> 6)] >> np.uint64(own & 63)) & np.uint64(1) != 0:
-        return 0.0
     least = np.inf
+    if kind[j] == ORDERED:
+        if set_start[j + 1] > begin and sets[block, begin, slot] & np.uint64(1) != 0:
+            least = price[code_start[j + 1] - 1]
+        for code in range(lo[block, j, slot], hi[block, j, slot] + 1):
+            least = min(least, price[first + code])
+        return least
     for w in range(begin, set_start[j + 1]):
-        members = sets[w]
+        members = sets[block, w, slot]
         while members != 0:
             least = min(least, price[first + 64 * (w - begin) + np.int64(trailing_zeros(members))])
             members &= members - np.uint64(1)
     return least
-
-
-@helper
-def _odd_price(j, lo, hi, null, own, code_start, price):
-    """Least price of an ordered feature that may be missing, or has forbidden cells between permitted ones."""
-    least = price[code_start[j + 1] - 1] if null else np.inf
-    for code in range(lo, hi + 1):
-        least = min(least, price[code_start[j] + code])
-    return least
-
-
-@inline
-def _price(j, lo, hi, sets, own, is_plain, kind, code_start, set_start, price):
-    """Least price of what a box allows in feature `j`; the clamp of the own code where prices rise away from it."""
-    if is_plain[j]:
-        return price[code_start[j] + min(max(own, lo), hi)]
-    if kind[j] != ORDERED:
-        return _set_price(j, sets, own, code_start, set_start, price)
-    null = set_start[j + 1] > set_start[j] and sets[set_start[j]] & np.uint64(1) != 0
-    return _odd_price(j, lo, hi, null, own, code_start, price)
 
 
 @helper
@@ -190,30 +173,56 @@ def _precedes(codes, total, best, best_total, own, kind, code_start, price, disp
     return False
 
 
+@inline
+def _ways(kind, code_start, set_start, has_gaps, way):
+    """How each feature is priced: 0 by the clamp of the own code, 1 by one set word, 2 member by member."""
+    for j in range(len(kind)):
+        if kind[j] == ORDERED:
+            way[j] = 0 if set_start[j + 1] == set_start[j] and not has_gaps[j] else 2
+        else:
+            way[j] = 1 if set_start[j + 1] == set_start[j] + 1 else 2
+
+
+@inline
+def _even_prices(own, kind, code_start, price, other):
+    """The one price of every other category of a feature, or NaN where prices differ."""
+    for j in range(len(kind)):
+        other[j] = np.inf
+        if kind[j] == ORDERED:
+            continue
+        seen = False
+        for code in range(code_start[j], code_start[j + 1] - 1):
+            if code == code_start[j] + own[j]:
+                continue
+            if not seen:
+                other[j] = price[code]
+                seen = True
+            elif price[code] != other[j]:
+                other[j] = np.nan
+
+
 @njit
 def _search_rows(
     rows, cost, is_max, own_codes, values, kind, code_start, cell_lo, cell_hi, weight, scale, may_rise, may_fall,
-    set_start, has_gaps, node_lo, node_hi, node_sets, child, leaf_lo, leaf_hi, leaf_sets, leaf_size, out_codes,
-    out_cost, out_visits,
+    set_start, has_gaps, lo, hi, sets, size, child, out_codes, out_cost, out_visits,
 ):  # fmt: skip
     """Branch and bound for each row; an answer already in `out_codes` (cost finite) is the one to beat.
 
-    Costs are sums (or maxima) of prices in feature order, one rounding after another, the same for nodes and boxes
-    (design, rule 6). Equal costs are settled by whole keys.
+    Costs are sums (or maxima) of prices in feature order, one rounding after another, the same for bounding boxes and
+    boxes (design, rule 6). Equal costs are settled by whole keys.
     """
     n_features = len(kind)
-    n_words = node_sets.shape[1]
-    is_plain = np.empty(n_features, np.bool_)
-    for j in range(n_features):
-        is_plain[j] = kind[j] == ORDERED and set_start[j + 1] == set_start[j] and not has_gaps[j]
+    n_words = sets.shape[1]
+    way = np.empty(n_features, np.int64)
+    _ways(kind, code_start, set_start, has_gaps, way)
     price = np.empty(code_start[-1], np.float64)
     displacement = np.empty(code_start[-1], np.float64)
-    stack = np.empty(MAX_DEPTH, np.int32)
-    stack_cost = np.empty(MAX_DEPTH, np.float64)
-    pair = np.empty(2, np.float64)
+    other = np.empty(n_features, np.float64)
+    stack = np.empty(MAX_STACK, np.int64)
+    stack_cost = np.empty(MAX_STACK, np.float64)
     codes = np.empty(n_features, np.int32)
     best = np.empty(n_features, np.int32)
-    slot_cost = np.empty(LEAF_SLOTS, np.float64)
+    slot_cost = np.empty(SLOTS, np.float64)
     slot_lo = np.empty(n_features, np.uint16)
     slot_hi = np.empty(n_features, np.uint16)
     slot_sets = np.empty(n_words, np.uint64)
@@ -223,6 +232,7 @@ def _search_rows(
             cost, own, values[row], kind, code_start, cell_lo, cell_hi, weight, scale, may_rise, may_fall, price,
             displacement,
         )  # fmt: skip
+        _even_prices(own, kind, code_start, price, other)
         best_cost = out_cost[row]
         best_total = np.inf
         if best_cost < np.inf:
@@ -230,68 +240,73 @@ def _search_rows(
             for j in range(n_features):
                 best[j] = out_codes[row, j]
                 best_total += displacement[code_start[j] + best[j]]
-        visits = 1
+        visits = 0
         stack[0] = 0
         stack_cost[0] = 0.0
         top = 0
         while top >= 0:
-            node = stack[top]
+            block = stack[top]
             bound = stack_cost[top]
             top -= 1
             if bound > best_cost:
                 continue
-            if bound == best_cost:
-                total = _box_key(node_lo[node], node_hi[node], node_sets[node], own, kind, code_start, set_start,
-                                 has_gaps, price, displacement, codes)  # fmt: skip
-                if not _precedes(codes, total, best, best_total, own, kind, code_start, price, displacement):
-                    continue
-            first = child[node]
-            if first >= 0:
-                visits += 2
-                for side in range(2):
-                    c = 0.0
-                    for j in range(n_features):
-                        p = _price(j, np.int64(node_lo[first + side, j]), np.int64(node_hi[first + side, j]),
-                                   node_sets[first + side], np.int64(own[j]), is_plain, kind, code_start, set_start,
-                                   price)  # fmt: skip
-                        c = max(c, p) if is_max else c + p
-                    pair[side] = c
-                near = 0 if pair[0] <= pair[1] else 1
-                for turn in range(2):  # the far child first, so that the near one is on top
-                    side = 1 - near if turn == 0 else near
-                    if pair[side] <= best_cost and pair[side] < np.inf:
-                        top += 1
-                        stack[top] = first + side
-                        stack_cost[top] = pair[side]
-                continue
-            leaf = ~first
-            visits += leaf_size[leaf]
-            for slot in range(LEAF_SLOTS):
+            visits += size[block]
+            for slot in range(SLOTS):
                 slot_cost[slot] = 0.0
             for j in range(n_features):
-                for slot in range(LEAF_SLOTS):
-                    p = _price(j, np.int64(leaf_lo[leaf, j, slot]), np.int64(leaf_hi[leaf, j, slot]),
-                               leaf_sets[leaf, :, slot], np.int64(own[j]), is_plain, kind, code_start, set_start,
-                               price)  # fmt: skip
-                    slot_cost[slot] = max(slot_cost[slot], p) if is_max else slot_cost[slot] + p
-            for slot in range(leaf_size[leaf]):
+                mine = np.int64(own[j])
+                first = code_start[j]
+                if way[j] == 0:
+                    for slot in range(SLOTS):
+                        code = min(max(mine, np.int64(lo[block, j, slot])), np.int64(hi[block, j, slot]))
+                        p = price[first + code]
+                        slot_cost[slot] = max(slot_cost[slot], p) if is_max else slot_cost[slot] + p
+                elif way[j] == 1 and other[j] == other[j]:
+                    w = set_start[j]
+                    bit = np.uint64(mine)
+                    missing = np.uint64(1) << np.uint64(code_start[j + 1] - first - 1)
+                    for slot in range(SLOTS):
+                        members = sets[block, w, slot]
+                        p = other[j] if members & ~missing != 0 else np.inf
+                        p = 0.0 if (members >> bit) & np.uint64(1) != 0 else p
+                        slot_cost[slot] = max(slot_cost[slot], p) if is_max else slot_cost[slot] + p
+                else:
+                    for slot in range(size[block]):
+                        p = _set_price(j, block, slot, lo, hi, sets, mine, kind, code_start, set_start, price)
+                        slot_cost[slot] = max(slot_cost[slot], p) if is_max else slot_cost[slot] + p
+            is_last = child[block, 0] < 0
+            base = top
+            for slot in range(size[block]):
                 c = slot_cost[slot]
                 if c > best_cost or c == np.inf:
                     continue
-                for j in range(n_features):
-                    slot_lo[j] = leaf_lo[leaf, j, slot]
-                    slot_hi[j] = leaf_hi[leaf, j, slot]
-                for w in range(n_words):
-                    slot_sets[w] = leaf_sets[leaf, w, slot]
-                total = _box_key(slot_lo, slot_hi, slot_sets, own, kind, code_start, set_start, has_gaps, price,
-                                 displacement, codes)  # fmt: skip
-                if c < best_cost or _precedes(
-                    codes, total, best, best_total, own, kind, code_start, price, displacement
-                ):
+                if is_last or c == best_cost:
+                    for j in range(n_features):
+                        slot_lo[j] = lo[block, j, slot]
+                        slot_hi[j] = hi[block, j, slot]
+                    for w in range(n_words):
+                        slot_sets[w] = sets[block, w, slot]
+                    total = _box_key(slot_lo, slot_hi, slot_sets, own, kind, code_start, set_start, has_gaps, price,
+                                     displacement, codes)  # fmt: skip
+                    if c == best_cost and not _precedes(
+                        codes, total, best, best_total, own, kind, code_start, price, displacement
+                    ):
+                        continue
+                if is_last:
                     best_cost = c
                     best_total = total
                     for j in range(n_features):
                         best[j] = codes[j]
+                    continue
+                # Children in order of falling cost, so that the nearest is on top of the stack.
+                at = top
+                top += 1
+                while at > base and stack_cost[at] < c:
+                    stack[at + 1] = stack[at]
+                    stack_cost[at + 1] = stack_cost[at]
+                    at -= 1
+                stack[at + 1] = child[block, slot]
+                stack_cost[at + 1] = c
         if best_cost < np.inf:
             for j in range(n_features):
                 out_codes[row, j] = best[j]
