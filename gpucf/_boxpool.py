@@ -6,7 +6,7 @@ meet this one in every feature but `j`" is an AND over a few rows.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
@@ -18,7 +18,8 @@ from gpucf._jit import helper, inline, njit
 ALIVE, FREE = 0, 1
 
 
-class Pool(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Pool:
     """Boxes by slot, their index, and the shape of the space.
 
     Attributes

@@ -33,8 +33,8 @@ from gpucf._compress import Boxes
 from gpucf._jit import helper, inline, njit
 
 _STEPS_PER_BOX = 300
-_LEAST_STEPS_PER_BOX = 20  # with fewer steps a search gains little over joining
-_WORK = 400_000_000  # in units of about a nanosecond
+_LEAST_STEPS_PER_BOX = 50  # with fewer steps a search gains little over joining
+_WORK = 300_000_000  # in units of about a nanosecond
 _FIRST_CHANCE = 0.1  # of a step that costs one box
 _COLD_AFTER = 0.7  # of all steps: from there on no step may cost a box
 
