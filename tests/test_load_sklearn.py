@@ -20,7 +20,6 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from gpucf import _links
 from gpucf._errors import ModelError, OptionError
 from gpucf._loaders import _sklearn_common as common
 from gpucf._loaders import load_model, open_judge
@@ -135,12 +134,6 @@ def test_softmax_follows_numpy_whatever_the_number_of_classes(kind: Any, n_class
     judge = loader.judge(model, read)
     for i in range(20):  # a row alone gets the bits that it gets in a table
         compare(read, judge, X[i : i + 1], X[i : i + 1])
-    raw = predict_raw(read, X)
-    compiled = np.empty((len(raw), n_classes))
-    _links._probabilities(_links.PROBABILITIES[read.probability], raw, 1.0, compiled)
-    libm = np.array([[float(np.exp(v)) for v in (r - r.max())] for r in raw])
-    if np.array_equal(libm, np.exp(raw - raw.max(axis=1, keepdims=True))):
-        assert np.array_equal(compiled, _links.probabilities_from_raw(read, raw))
 
 
 def test_more_classes_than_the_compiled_sum_can_add() -> None:
