@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from gpucf._boxes import BoxLayout
 from gpucf._cells import ONE_HOT, ORDERED, Cells, code_rows, make_cells
 from gpucf._costs import LARGEST_PRICE, CostModel, column_scales, make_cost_model
 from gpucf._declare import check_dtypes, make_domain
@@ -217,8 +216,7 @@ class Engine:
 
     def load_map(self, path: str | os.PathLike[str]) -> RegionMap:
         """Read a map written by `RegionMap.save`, so that it need not be built again."""
-        cells = self.cells()
-        region_map = load_region_map(path, self.ensemble, lambda nullable: (cells, BoxLayout.of(cells, nullable)))
+        region_map = load_region_map(path, self.ensemble, self.cells())
         self._maps.append(region_map)
         return region_map
 

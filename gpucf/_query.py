@@ -66,18 +66,25 @@ def nearest_boxes(
     out = Nearest(own.copy(), np.full(n, np.inf), np.zeros(n, np.int64))
     gaps = _has_gaps(cells)
     order = _row_order(own, wanted)
-    for label, tree in enumerate(trees):
-        if tree is None:
-            continue
-        rows = order[wanted[order, label]]
+    passes = [(tree, order[wanted[order, label]]) for label, tree in enumerate(trees) if tree is not None]
+    done, n_passes = 0, sum(len(rows) for _, rows in passes)
+    for tree, rows in passes:
         tasks = [rows[i : i + _ROWS_PER_TASK] for i in range(0, len(rows), _ROWS_PER_TASK)]
         arguments = (
             costs.code, costs.is_max, own, values, cells.kind, cells.code_start, cells.cell_lo, cells.cell_hi,
             costs.weight, costs.scale, costs.may_rise, costs.may_fall, layout.set_start, gaps, tree.lo, tree.hi,
             tree.sets, tree.size, tree.child, out.codes, out.cost, out.visits,
         )  # fmt: skip
-        run_tasks(_search_rows, tasks, arguments, n_threads, progress, n)
+        run_tasks(_search_rows, tasks, arguments, n_threads, _share(progress, done, n_passes, n))
+        done += len(rows)
+    if progress is not None and n_passes == 0:
+        progress(n, n)
     return out
+
+
+def _share(progress: Callable[[int, int], None] | None, before: int, n_passes: int, n: int) -> Any:
+    """Progress in rows, where a row with several wanted labels takes several passes."""
+    return None if progress is None else lambda done: progress(n * (before + done) // n_passes, n)
 
 
 def run_tasks(
@@ -85,10 +92,9 @@ def run_tasks(
     tasks: list[np.ndarray],
     arguments: tuple[Any, ...],
     n_threads: int,
-    progress: Callable[[int, int], None] | None,
-    n_total: int,
+    progress: Callable[[int], None] | None,
 ) -> None:
-    """Run ``kernel(rows, *arguments, stop)`` for every task on a pool of threads; an exception or Ctrl-C stops all."""
+    """Run ``kernel(rows, *arguments)`` for every task on a pool of threads; an exception or Ctrl-C stops all."""
     if n_threads == 1 and progress is None:
         for rows in tasks:  # signals are handled between tasks
             kernel(rows, *arguments)
@@ -103,7 +109,7 @@ def run_tasks(
                     future.result()
                     done += pending.pop(future)
                 if progress is not None:
-                    progress(done, n_total)
+                    progress(done)
         except BaseException:
             for future in pending:
                 future.cancel()

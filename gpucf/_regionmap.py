@@ -125,12 +125,8 @@ def write_atomically(path: Path, data: bytes) -> None:
         raise FileFormatError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def load_region_map(
-    path: str | os.PathLike[str], ensemble: Ensemble, make: Callable[[np.ndarray], tuple[Cells, BoxLayout]]
-) -> RegionMap:
+def load_region_map(path: str | os.PathLike[str], ensemble: Ensemble, cells: Cells) -> RegionMap:
     """Read a map written by `RegionMap.save`, for the same model and domain.
-
-    `make` gives the cells and layout for a set of nullable features.
 
     Raises
     ------
@@ -156,9 +152,9 @@ def load_region_map(
             )
         with np.load(io.BytesIO(body), allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
-        cells, layout = make(arrays["nullable"])
         if head["space"] != space_digest(ensemble, cells):
             raise FileFormatError(f"{path} is the map of another model, or of other feature declarations. Rebuild it.")
+        layout = BoxLayout.of(cells, arrays["nullable"])
         rule = LabelRule(*head["rule"])
         trees = tuple(
             KdTree(**{f.name: arrays[f"tree{label}.{f.name}"] for f in fields(KdTree)})

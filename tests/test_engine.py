@@ -68,7 +68,6 @@ BAD_ROWS: dict[str, tuple[Callable[[pd.DataFrame], Any], str]] = {
     "an array too narrow": (lambda X: X.to_numpy(float)[:, :5], "X has 5 columns, but the model was trained on 6"),
     "another name": (lambda X: X.rename(columns={"age": "Age"}), "lacks 'age'"),
     "a name twice": (lambda X: X.set_axis(["age", "age", *X.columns[2:]], axis=1), "more than one column named 'age'"),
-    "a missing value": (lambda X: X.assign(income=[np.nan, *X.income[1:]]), "column 'income', row 0: .*missing"),
     "inf": (lambda X: X.assign(income=[1.0, -np.inf, *X.income[2:]]), "column 'income', row 1: -inf"),
     "text": (lambda X: X.assign(age="young"), "column 'age' holds .*'young'"),
     "one row": (lambda X: X.iloc[0], "is one column"),
@@ -78,8 +77,10 @@ BAD_ROWS: dict[str, tuple[Callable[[pd.DataFrame], Any], str]] = {
     "integers in a column of floats": (lambda X: X.assign(income=X.income.astype(int)), "'income' is int64"),
     "narrow integers": (lambda X: X.assign(age=X.age.astype(np.int8)), "'age' is int8, .* int64, which int8 cannot"),
     "no active category": (lambda X: X.assign(north=0, south=0, west=0), r"row 0: .*'region'.*\(0, 0, 0\)"),
-    "two active categories": (lambda X: X.assign(west=[*X.west[:3], 1, *X.west[4:]], south=[*X.south[:3], 1, *X.south[4:]],
-                                                 north=[*X.north[:3], 0, *X.north[4:]]), r"row 3: .*\(0, 1, 1\)"),
+    "two active categories": (
+        lambda X: X.assign(**{c: np.where(np.arange(12) == 3, c != "north", X[c]) for c in GROUPS["region"]}),
+        r"row 3: .*\(0, 1, 1\)",
+    ),
     "half a category": (lambda X: X.assign(north=X.north * 0.5 + 0.25), "row 0: one-hot group 'region'"),
 }  # fmt: skip
 
@@ -132,6 +133,13 @@ def test_options_that_cannot_be_used_are_refused(engine: gpucf.Engine, rows: pd.
         engine.query(rows, **options)
 
 
+def test_missing_values_are_refused_where_the_model_takes_none(rows: pd.DataFrame) -> None:
+    X, y = data()
+    engine = gpucf.Engine(sk.GradientBoostingClassifier(n_estimators=2, max_depth=2).fit(X, y), background=X)
+    with pytest.raises(TableError, match="X, column 'income', row 3: the value is missing, and the model takes no"):
+        engine.query(rows.assign(income=[*rows.income[:3], np.nan, *rows.income[4:]]))
+
+
 def test_names_to_carry_must_exist_and_be_unknown_to_the_model(engine: gpucf.Engine, rows: pd.DataFrame) -> None:
     with pytest.raises(TableError, match="carry names 'id', which X does not have"):
         engine.query(rows, carry=["id"])
@@ -178,7 +186,7 @@ def test_models_of_other_kinds_are_refused() -> None:
     with pytest.raises(ModelError, match="cannot read the model file"):
         gpucf.Engine("/nowhere/model.json")
     engine = gpucf.Engine(DecisionTreeRegressor(max_depth=2).fit(X, y), background=X)
-    with pytest.raises(OptionError, match="DecisionTreeRegressor.* predicts numbers"):
+    with pytest.raises(OptionError, match=r"DecisionTreeRegressor.* predicts numbers"):
         engine.query(X[:2])
 
 
@@ -197,7 +205,9 @@ def test_a_map_that_does_not_fit_says_how_far_it_got(rows: pd.DataFrame) -> None
 
 def test_scale_without_a_background(rows: pd.DataFrame) -> None:
     engine = gpucf.Engine(forest(), features={c: "integer" for c in ("age", "north", "south", "west")})
-    X = rows.astype({"own": float})
+    X = rows.astype({"own": float, **dict.fromkeys(GROUPS["region"], int)})
+    with pytest.raises(TableError, match="'north' is int8"):
+        engine.query(rows.astype({"own": float}))
     with pytest.warns(UserWarning, match="no background table, so displacements are not scaled"):
         default = engine.query(X)
     with warnings.catch_warnings():
@@ -340,16 +350,16 @@ def boosted(library: str, X: Any, y: np.ndarray, **param: Any) -> Any:
     if library == "xgboost":
         import xgboost
 
-        return xgboost.XGBClassifier(n_estimators=4, max_depth=3, n_jobs=1, **param).fit(X, y)
+        return xgboost.XGBClassifier(n_estimators=4, max_depth=3, learning_rate=0.5, n_jobs=1, **param).fit(X, y)
     if library == "lightgbm":
         import lightgbm
 
         return lightgbm.LGBMClassifier(
-            n_estimators=4, max_depth=3, min_child_samples=5, n_jobs=1, verbose=-1, cat_smooth=1, cat_l2=1,
-            min_data_per_group=5,
+            n_estimators=4, max_depth=3, learning_rate=0.5, min_child_samples=5, n_jobs=1, verbose=-1, cat_smooth=1,
+            cat_l2=1, min_data_per_group=5,
         ).fit(X, y)  # fmt: skip
     return sk.HistGradientBoostingClassifier(
-        max_iter=4, max_depth=3, min_samples_leaf=5, early_stopping=False, categorical_features="from_dtype"
+        max_iter=4, max_depth=3, learning_rate=0.5, min_samples_leaf=5, early_stopping=False, categorical_features="from_dtype"
     ).fit(X, y)
 
 
@@ -457,7 +467,7 @@ def test_frames_of_a_model_without_names_go_by_the_names_of_the_background() -> 
 def test_the_check_of_a_map_passes(engine: gpucf.Engine) -> None:
     for target in ("opposite", gpucf.Probability(0.8)):
         region_map = engine.region_map(target)
-        assert region_map.check()["regions"] == region_map.n_regions > 10
+        assert region_map.check()["regions"] == region_map.n_regions > 3
 
 
 @pytest.mark.parametrize("fault", ["label", "bound", "box", "twice"])
@@ -502,7 +512,8 @@ def test_a_loaded_map_answers_alike(engine: gpucf.Engine, map_file: Path, monkey
     result = loaded.query(rows)
     monkeypatch.undo()
     expected = engine.query(rows)
-    assert region_map.n_regions == engine.region_map().n_regions and result.counterfactuals.equals(expected.counterfactuals)
+    assert region_map.n_regions == engine.region_map().n_regions
+    assert result.counterfactuals.equals(expected.counterfactuals)
     assert same_bits(result.cost, expected.cost) and np.array_equal(result.visits, expected.visits)
     region_map.check()
 
@@ -534,7 +545,7 @@ def test_foreign_maps_are_refused(engine: gpucf.Engine, map_file: Path, tmp_path
     path.write_bytes(b"PK\x03\x04 not a map")
     with pytest.raises(FileFormatError, match="is not a gpucf region map"):
         loaded.load_map(path)
-    with pytest.raises(FileFormatError, match="cannot read .*: No such file"):
+    with pytest.raises(FileFormatError, match=r"cannot read .*: No such file"):
         loaded.load_map(tmp_path / "nowhere")
     with pytest.raises(FileFormatError, match="cannot write"):
         engine.region_map().save(tmp_path / "no" / "folder")
@@ -547,7 +558,7 @@ def test_foreign_maps_are_refused(engine: gpucf.Engine, map_file: Path, tmp_path
     magic, _, rest = raw.partition(b"\n")
     newer = rest.partition(b"\n")[2].replace(b'"version": ', b'"version": 9', 1)
     path.write_bytes(b"\n".join([magic, hashlib.sha256(newer).hexdigest().encode(), newer]))
-    with pytest.raises(FileFormatError, match="format version 9[0-9]*; this gpucf reads"):
+    with pytest.raises(FileFormatError, match=r"format version 9[0-9]*; this gpucf reads"):
         loaded.load_map(path)
     assert not list(tmp_path.glob("*.part"))
 
@@ -654,7 +665,9 @@ def test_progress_rises_to_the_number_of_rows(engine: gpucf.Engine) -> None:
 
 
 @pytest.mark.parametrize("judged", [True, False])
-def test_a_wrong_answer_is_raised_not_returned(judged: bool, monkeypatch: pytest.MonkeyPatch, rows: pd.DataFrame) -> None:
+def test_a_wrong_answer_is_raised_not_returned(
+    judged: bool, monkeypatch: pytest.MonkeyPatch, rows: pd.DataFrame
+) -> None:
     """A broken kernel says that a row's own place is its counterfactual."""
     from gpucf import _engine
 
