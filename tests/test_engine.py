@@ -359,7 +359,12 @@ def boosted(library: str, X: Any, y: np.ndarray, **param: Any) -> Any:
             cat_l2=1, min_data_per_group=5,
         ).fit(X, y)  # fmt: skip
     return sk.HistGradientBoostingClassifier(
-        max_iter=4, max_depth=3, learning_rate=0.5, min_samples_leaf=5, early_stopping=False, categorical_features="from_dtype"
+        max_iter=4,
+        max_depth=3,
+        learning_rate=0.5,
+        min_samples_leaf=5,
+        early_stopping=False,
+        categorical_features="from_dtype",
     ).fit(X, y)
 
 
@@ -608,9 +613,7 @@ def test_an_ensemble_is_a_model_of_its_own(engine: gpucf.Engine, rows: pd.DataFr
 
 def test_threads_change_nothing() -> None:
     rows = data(4, 3000)[0]
-    results = [
-        gpucf.Engine(forest(), background=data()[0], one_hot=GROUPS, n_threads=n).query(rows) for n in (1, 2, 5)
-    ]
+    results = [gpucf.Engine(forest(), background=data()[0], one_hot=GROUPS, n_threads=n).query(rows) for n in (1, 2, 5)]
     for other in results[1:]:
         assert other.counterfactuals.equals(results[0].counterfactuals)
         assert same_bits(other.cost, results[0].cost) and np.array_equal(other.visits, results[0].visits)
