@@ -40,7 +40,7 @@ def random_ensemble(rng: np.random.Generator, space: str, nullable: bool) -> tup
         for node in range(3):
             if names[feature[node]][0] == "c":
                 sets[node] = builder.add_category_set(np.flatnonzero(rng.random(N_CATEGORIES) < 0.5))
-        threshold = np.where([names[f][0] == "o" for f in feature], 0.5, rng.integers(0, 5, n) * 0.4)
+        threshold = np.where([names[f][0] == "o" for f in feature], 0.5, rng.integers(0, 5, n) * 0.4).astype(dtype)
         left = np.array([1, 3, 5, -1, -1, -1, -1])
         shape = (n, builder.n_leaf_outputs)
         value = rng.integers(-3, 4, shape) / 4 if rng.random() < 0.7 else rng.normal(size=shape)
