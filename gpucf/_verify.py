@@ -48,7 +48,7 @@ def verify(
 
 def _judged(judge: Judge, target: Target, ensemble: Ensemble, table: Table) -> np.ndarray:
     """Labels of the target's rule, from the source library's own predict."""
-    rows = judge_rows(table)
+    rows = judge_rows(table, ensemble)
     if target.at_least is None:
         return judge.class_index(rows)
     meets = judge.probability(rows)[:, target.klass] >= target.at_least
@@ -56,13 +56,32 @@ def _judged(judge: Judge, target: Target, ensemble: Ensemble, table: Table) -> n
     return np.where(meets, yes, 1 - yes)
 
 
-def judge_rows(table: Table) -> Any:
-    """Rows in the form in which the library is asked: the user's own numpy or pandas object in the model's order."""
-    if table.kind == "pandas":
-        return table.native.iloc[:, list(table.positions)]
+def judge_rows(table: Table, ensemble: Ensemble) -> Any:
+    """Rows in the form in which the library is asked, in the model's order.
+
+    The user's own numpy or pandas object where the library can take it; else numbers, and where there are native
+    categories an object array that holds their values.
+    """
     if table.kind == "numpy":
         return table.native
-    return table.values
+    native = [j for j, known in enumerate(ensemble.categories) if known is not None]
+    if table.kind == "pandas":
+        frame = table.native.iloc[:, list(table.positions)]
+        if not any(_is_text(frame.dtypes.iloc[j]) for j in native):
+            return frame
+    if not native:
+        return table.values
+    rows = table.values.astype(object)
+    for j in native:
+        known = np.append(np.asarray(ensemble.categories[j], dtype=object), None)
+        codes = table.values[:, j]
+        rows[:, j] = known[np.where(np.isnan(codes), len(known) - 1, codes).astype(np.int64)]
+    return rows
+
+
+def _is_text(dtype: Any) -> bool:
+    """Whether a pandas column holds categories as plain text or objects, which XGBoost and LightGBM do not take."""
+    return type(dtype).__name__ != "CategoricalDtype" and getattr(dtype, "kind", "O") not in "biuf"
 
 
 def _demand(target: Target, own: np.ndarray, labels: np.ndarray, answered: np.ndarray, who: str) -> None:

@@ -411,6 +411,27 @@ def test_native_categories_equal_the_oracle(library: str, missing: float) -> Non
         assert move["feature"] == "job" and move["from"] == X.job[i] and move["to"] == moved.counterfactuals.job[i]
 
 
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm", "hist"])
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_native_categories_in_every_kind_of_table(library: str, missing: float) -> None:
+    """The library is asked about every kind, also about those that it cannot read itself."""
+    X, y = category_frame(1, missing=missing)
+    model = boosted(library, X, y, **({"enable_categorical": True} if library == "xgboost" else {}))
+    expected = gpucf.Engine(model, background=X).query(X[:20])
+    kinds = {
+        "polars": pl.from_pandas, "pyarrow": lambda X: pa.Table.from_pandas(X, preserve_index=False),
+        "object": lambda X: X.astype({"job": object}), "string": lambda X: X.astype({"job": "string"}),
+        "numpy": lambda X: X.astype(object).where(X.notna(), None).to_numpy(),
+    }  # fmt: skip
+    for kind, to in kinds.items():
+        engine = gpucf.Engine(model, background=to(X))
+        result = engine.query(to(X[:20]))
+        assert result.verified_by == expected.verified_by and "reference" not in result.verified_by
+        assert type(result.counterfactuals) is type(to(X[:20])), kind
+        assert same_bits(result.cost, expected.cost)
+        assert same_bits(coded(engine, result.counterfactuals), coded(engine, expected.counterfactuals))
+
+
 # --- odd models ------------------------------------------------------------------------------------------------------
 
 
