@@ -6,6 +6,7 @@ What concerns only how a model is read stands with its loader.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -526,3 +527,22 @@ def test_answers_survive_a_csv_round_trip(tmp_path: Path) -> None:
         back = pl.read_csv(tmp_path / "answers.csv").to_pandas()
         assert same_bits(back.to_numpy(float), coded(gpucf.Engine(model, background=X), result.counterfactuals))
         assert np.array_equal(model.predict(back), model.predict(result.counterfactuals))
+
+
+def test_the_table_of_cases_is_true() -> None:
+    """Each row of docs/design/cases.md names test files that have a test of that number, or an issue."""
+    root = Path(__file__).parents[1]
+    listed = set()
+    for line in (root / "docs" / "design" / "cases.md").read_text().splitlines():
+        row = re.match(r"\| (\d\d) \| .* \| (.*) \|$", line)
+        if not row:
+            continue
+        number, where = row.groups()
+        listed.add(number)
+        files = re.findall(r"`(test_(?:cases|load_\w+))`", where)
+        assert files or "left for issue" in where, line
+        for name in files:
+            text = (root / "tests" / f"{name}.py").read_text()
+            assert f"def test_case_{number}_" in text, (number, name)
+    tests = "".join(path.read_text() for path in (root / "tests").glob("test_*.py"))
+    assert set(re.findall(r"def test_case_(\d\d)_", tests)) <= listed
