@@ -27,7 +27,9 @@ def run_map(ensemble: Ensemble, X: np.ndarray) -> dict[str, float]:
         flags = ["-O3", "-march=native", "-ffast-math"]
         subprocess.run(["g++", *flags, "-o", binary, SOURCES / "map.cpp"], check=True, capture_output=True)
         _export(ensemble, X, model)
-        done = subprocess.run([binary, model, "0", str(len(X)), "0", "0", "0"], check=True, capture_output=True, text=True)
+        done = subprocess.run(
+            [binary, model, "0", str(len(X)), "0", "0", "0"], check=True, capture_output=True, text=True
+        )
     numbers = re.findall(r"[-+]?\d+\.?\d*", done.stdout[done.stdout.index(" boxes ") :])
     keys = ["boxes", "compress_s", "index_s", "query_us_median", "query_us_p95", "query_us_max", "visits_median"]
     return {key: float(value) for key, value in zip(keys, numbers, strict=False)}

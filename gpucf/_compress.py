@@ -16,7 +16,7 @@ from numba.cpython.unsafe.numbers import leading_zeros, trailing_zeros
 from gpucf._boxes import EMPTY_HI, EMPTY_LO, BoxLayout
 from gpucf._cells import ORDERED, Cells
 from gpucf._ensemble import VECTOR_LEAF, Ensemble
-from gpucf._jit import inline, njit
+from gpucf._jit import helper, inline, njit
 from gpucf._labels import UNDECIDED, LabelRule, label_of_bounds, label_of_sums
 from gpucf._masks import LeafMasks
 
@@ -147,33 +147,42 @@ class _State:
             setattr(self, name, new)
 
 
-@inline
-def feature_mask_word(j, w, lo, hi, sets, kind, code_start, set_start, at_least, at_most):
-    """Word `w` of the leaves that the box's codes of feature `j` leave reachable."""
+@helper
+def _feature_mask(j, lo, hi, sets, kind, code_start, set_start, at_least, at_most, out):
+    """Write to `out` the leaves that the box's codes of feature `j` leave reachable."""
     first = code_start[j]
-    out = np.uint64(0)
+    for w in range(len(out)):
+        out[w] = np.uint64(0)
     if kind[j] == ORDERED:
         if lo[j] <= hi[j]:
-            out = at_least[first + lo[j], w] & at_most[first + hi[j], w]
+            a = first + lo[j]
+            b = first + hi[j]
+            for w in range(len(out)):
+                out[w] = at_least[a, w] & at_most[b, w]
         if set_start[j + 1] > set_start[j] and sets[set_start[j]] & np.uint64(1) != 0:
-            out |= at_least[code_start[j + 1] - 1, w]
-        return out
+            a = code_start[j + 1] - 1
+            for w in range(len(out)):
+                out[w] |= at_least[a, w]
+        return
     for s in range(set_start[j], set_start[j + 1]):
         members = sets[s]
         while members != 0:
-            out |= at_least[first + 64 * (s - set_start[j]) + trailing_zeros(members), w]
+            a = first + 64 * (s - set_start[j]) + np.int64(trailing_zeros(members))
             members &= members - np.uint64(1)
-    return out
+            for w in range(len(out)):
+                out[w] |= at_least[a, w]
 
 
 @njit
 def _restrict_to_box(lo, hi, sets, kind, code_start, set_start, at_least, at_most, mask):
+    allowed = np.empty(len(mask), np.uint64)
     for j in range(len(kind)):
+        _feature_mask(j, lo, hi, sets, kind, code_start, set_start, at_least, at_most, allowed)
         for w in range(len(mask)):
-            mask[w] &= feature_mask_word(j, w, lo, hi, sets, kind, code_start, set_start, at_least, at_most)
+            mask[w] &= allowed[w]
 
 
-@inline
+@helper
 def _extremes(t, mask, word_start, value, low, high):
     """Smallest and largest reachable leaf value of tree `t`, output by output."""
     if value.shape[1] == 1:  # leaves lie by falling value: the first is the largest, the last the smallest
@@ -246,7 +255,7 @@ def split_sides(s, lo, hi, sets, kind, set_start, split_feature, split_cut, spli
     return sides
 
 
-@inline
+@helper
 def cut_box(
     s, is_left, lo, hi, sets, kind, set_start, split_feature, split_cut, split_set, split_missing_left, set_words
 ):
@@ -269,7 +278,7 @@ def cut_box(
         sets[w] &= goes_left if is_left else ~goes_left
 
 
-@inline
+@helper
 def _pick_split(
     lo, hi, sets, node, low, high, left, right, node_split, kind, set_start, split_feature, split_cut, split_set,
     split_missing_left, set_words, weight, touched,
@@ -309,6 +318,13 @@ def _pick_split(
     return best
 
 
+@inline
+def _copy_row(source, row, target, to):
+    # Spelled out: assigning whole rows takes numba ten times as long to compile.
+    for i in range(source.shape[1]):
+        target[to, i] = source[row, i]
+
+
 @njit
 def _run(
     rule, depth, lo, hi, sets, mask, node, low, high, share, left, right, node_split, split_feature, split_cut,
@@ -322,6 +338,7 @@ def _run(
     raw_high = np.empty(len(base), np.float64)
     weight = np.zeros(len(split_feature), np.float64)
     touched = np.empty(len(tree_output), np.int64)
+    allowed = np.empty(mask.shape[1], np.uint64)
     emitted = 0
     done = 0.0
     while depth >= 0 and emitted < len(out_label) and depth + 1 < len(share):
@@ -337,9 +354,9 @@ def _run(
             if s < 0:
                 label = label_of_sums(rule, sum_low, raw_low)
         if s < 0:
-            out_lo[emitted] = lo[depth]
-            out_hi[emitted] = hi[depth]
-            out_sets[emitted] = sets[depth]
+            _copy_row(lo, depth, out_lo, emitted)
+            _copy_row(hi, depth, out_hi, emitted)
+            _copy_row(sets, depth, out_sets, emitted)
             out_label[emitted] = label
             emitted += 1
             done += share[depth]
@@ -347,25 +364,25 @@ def _run(
             continue
         j = split_feature[s]
         share[depth] *= 0.5
-        lo[depth + 1] = lo[depth]
-        hi[depth + 1] = hi[depth]
-        sets[depth + 1] = sets[depth]
-        mask[depth + 1] = mask[depth]
-        node[depth + 1] = node[depth]
-        low[depth + 1] = low[depth]
-        high[depth + 1] = high[depth]
+        for rows in (lo, hi, node):
+            _copy_row(rows, depth, rows, depth + 1)
+        for words in (sets, mask):
+            _copy_row(words, depth, words, depth + 1)
+        for extremes in (low, high):
+            for t in range(extremes.shape[1]):
+                for c in range(extremes.shape[2]):
+                    extremes[depth + 1, t, c] = extremes[depth, t, c]
         share[depth + 1] = share[depth]
         for d in range(depth, depth + 2):
             cut_box(
                 s, d > depth, lo[d], hi[d], sets[d], kind, set_start, split_feature, split_cut, split_set,
                 split_missing_left, set_words,
             )  # fmt: skip
+            _feature_mask(j, lo[d], hi[d], sets[d], kind, code_start, set_start, at_least, at_most, allowed)
             for t in range(len(word_start) - 1):
                 changed = False
                 for w in range(word_start[t], word_start[t + 1]):
-                    new = mask[d, w] & feature_mask_word(
-                        j, w, lo[d], hi[d], sets[d], kind, code_start, set_start, at_least, at_most
-                    )
+                    new = mask[d, w] & allowed[w]
                     changed = changed or new != mask[d, w]
                     mask[d, w] = new
                 if changed:

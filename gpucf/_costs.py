@@ -186,44 +186,55 @@ def fill_tables(
     """Prices and displacements of every code for one row; `own` and `x` are its codes and values by feature."""
     for j in range(len(kind)):
         first = code_start[j]
-        last = code_start[j + 1]
-        tie_weight = weight[j] if weight[j] > 0.0 else 1.0
-        for code in range(first, last):
-            price[code] = np.inf
-            displacement[code] = np.inf
+        last = code_start[j + 1] - 1
         mine = first + own[j]
         if kind[j] != ORDERED:
-            if may_rise[j] and mine != last - 1:
-                for code in range(first, last - 1):
-                    price[code] = weight[j]
-                    displacement[code] = tie_weight
-        elif mine != last - 1:  # a missing value stays missing
-            if may_fall[j]:
-                for code in range(first, mine):
-                    _price_move(
-                        cost, (x[j] - cell_hi[code]) / scale[j], weight[j], tie_weight, code, price, displacement
-                    )
-            if may_rise[j]:
-                for code in range(mine + 1, last - 1):
-                    _price_move(
-                        cost, (cell_lo[code] - x[j]) / scale[j], weight[j], tie_weight, code, price, displacement
-                    )
+            other = weight[j] if may_rise[j] and mine != last else np.inf
+            far = tie_weight(weight[j]) if may_rise[j] and mine != last else np.inf
+            for code in range(first, last):
+                price[code] = other
+                displacement[code] = far
+        else:
+            falls = may_fall[j] and mine != last  # a missing value stays missing
+            rises = may_rise[j] and mine != last
+            _price_moves(cost, falls, -1.0, x[j], cell_hi, first, mine, weight[j], scale[j], price, displacement)
+            _price_moves(cost, rises, 1.0, x[j], cell_lo, mine + 1, last, weight[j], scale[j], price, displacement)
+        price[last] = np.inf
+        displacement[last] = np.inf
         price[mine] = 0.0
         displacement[mine] = 0.0
 
 
 @inline
-def _price_move(cost, d, weight, tie_weight, code, price, displacement):
-    """Price of one move; each expression is one rounding after another in a fixed order, hence monotone in `d`."""
-    if np.isnan(d):  # a cell without an attainable value
+def tie_weight(weight):
+    """Weight of a displacement where it only orders points of equal cost: never 0."""
+    return weight if weight > 0.0 else 1.0
+
+
+@inline
+def _price_moves(cost, allowed, direction, x, ends, begin, end, weight, scale, price, displacement):
+    """Prices of moving to the near ends of cells on one side.
+
+    Each expression is one rounding after another in a fixed order, hence monotone in the distance. A cell without an
+    attainable value has a NaN end and is forbidden. The division has a loop of its own, which is vectorised.
+    """
+    if not allowed:
+        for code in range(begin, end):
+            price[code] = np.inf
+            displacement[code] = np.inf
         return
-    if weight == 0.0:  # also where the displacement overflows: 0 * inf would be NaN
-        p = 0.0
-    elif cost == 1:
-        p = weight * (d * d)
-    elif cost == 3:
-        p = weight
-    else:
-        p = weight * d
-    price[code] = min(p, LARGEST_PRICE)
-    displacement[code] = min(tie_weight * d, LARGEST_PRICE)
+    far = tie_weight(weight)
+    for code in range(begin, end):
+        price[code] = (ends[code] - x) * direction / scale
+    for code in range(begin, end):
+        d = price[code]
+        displacement[code] = min(far * d, LARGEST_PRICE) if d == d else np.inf
+        if weight == 0.0:  # also where the displacement overflows: 0 * inf would be NaN
+            p = 0.0
+        elif cost == 1:
+            p = weight * (d * d)
+        elif cost == 3:
+            p = weight
+        else:
+            p = weight * d
+        price[code] = min(p, LARGEST_PRICE) if d == d else np.inf

@@ -46,7 +46,7 @@ def njit(function: Callable[..., Any]) -> Any:
 
 
 # Wrappers that let Python and C call a function take as long to compile as the function itself.
-_NO_WRAPPERS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_NO_WRAPPERS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False}
 
 
 def inline(function: Callable[..., Any]) -> Any:

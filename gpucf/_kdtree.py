@@ -50,7 +50,7 @@ def build_kdtree(boxes: Boxes, layout: BoxLayout, members: np.ndarray) -> KdTree
     order = np.asarray(members, np.int64)
     centre = _centres(boxes, layout)
     begin, end = np.zeros(1, np.int64), np.full(1, len(order), np.int64)  # blocks of the level, as slices of `order`
-    levels = []
+    levels: list[tuple[np.ndarray, ...]] = []
     while len(begin):
         owner = np.arange(len(begin))
         part_begin, part_end = begin, end
@@ -63,7 +63,11 @@ def build_kdtree(boxes: Boxes, layout: BoxLayout, members: np.ndarray) -> KdTree
 
 
 def _centres(boxes: Boxes, layout: BoxLayout) -> np.ndarray:
-    """Centre of each box in each feature, float32; one unit is the whole feature."""
+    """Centre of each box in each feature, float32; one unit is the whole feature.
+
+    Counted in codes, not in values: thresholds lie where boxes are small, and halving these evenly took a half to two
+    thirds of the visits that halving values took (German credit).
+    """
     out = (boxes.lo.astype(np.float32) + boxes.hi) * np.float32(0.5)
     for j in np.flatnonzero(layout.kind != ORDERED):
         member = set_members(boxes.sets, layout, int(j))

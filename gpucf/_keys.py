@@ -73,9 +73,7 @@ def best_code(j, lo, hi, sets, own, kind, code_start, set_start, has_gaps, price
         if lo <= hi:
             best = best_in_range(j, lo, hi, own, code_start, has_gaps, price, displacement)
         may_be_missing = set_start[j + 1] > set_start[j] and sets[set_start[j]] & np.uint64(1) != 0
-        if may_be_missing and (
-            best < 0 or better_code(missing, best, own, missing, True, first, price, displacement)
-        ):
+        if may_be_missing and (best < 0 or better_code(missing, best, own, missing, True, first, price, displacement)):
             best = missing
         return best
     for w in range(set_start[j], set_start[j + 1]):

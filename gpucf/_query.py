@@ -18,6 +18,7 @@ from gpucf._kdtree import MAX_STACK, SLOTS, KdTree
 from gpucf._keys import best_code, comes_first
 
 _ROWS_PER_TASK = 512
+_BOXES_IN_CACHE = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +66,7 @@ def nearest_boxes(
     n = len(own)
     out = Nearest(own.copy(), np.full(n, np.inf), np.zeros(n, np.int64))
     gaps = _has_gaps(cells)
-    order = _row_order(own, wanted)
+    order = _row_order(own, wanted, sum(8 * len(t.size) for t in trees if t is not None))
     passes = [(tree, order[wanted[order, label]]) for label, tree in enumerate(trees) if tree is not None]
     done, n_passes = 0, sum(len(rows) for _, rows in passes)
     for tree, rows in passes:
@@ -116,10 +117,10 @@ def run_tasks(
             raise
 
 
-def _row_order(own: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+def _row_order(own: np.ndarray, wanted: np.ndarray, n_boxes: int) -> np.ndarray:
     """Rows with something to find, like rows side by side so that they walk the same nodes."""
     rows = np.flatnonzero(wanted.any(axis=1))
-    if own.shape[1] == 0 or len(rows) < 2:
+    if own.shape[1] == 0 or len(rows) < 2 or n_boxes < _BOXES_IN_CACHE:
         return rows
     return rows[np.lexsort(own[rows].T[::-1])]
 
@@ -152,19 +153,27 @@ def _set_price(j, block, slot, lo, hi, sets, own, kind, code_start, set_start, p
     return least
 
 
-@helper
-def _box_key(lo, hi, sets, own, kind, code_start, set_start, has_gaps, price, displacement, codes):
-    """Codes of the nearest point of a box, written to `codes`; returns the sum of displacements."""
+@inline
+def _box_key(block, slot, lo, hi, sets, own, way, other, kind, code_start, set_start, has_gaps, price, displacement,
+             codes):  # fmt: skip
+    """Codes of the nearest point of a slot's box, written to `codes`; returns the sum of displacements."""
     total = 0.0
     for j in range(len(kind)):
-        code = best_code(j, np.int64(lo[j]), np.int64(hi[j]), sets, np.int64(own[j]), kind, code_start, set_start,
-                         has_gaps, price, displacement)  # fmt: skip
+        mine = np.int64(own[j])
+        if way[j] == 0:
+            code = min(max(mine, np.int64(lo[block, j, slot])), np.int64(hi[block, j, slot]))
+        elif way[j] == 1 and other[j] == other[j]:
+            members = sets[block, set_start[j], slot]
+            code = mine if (members >> np.uint64(mine)) & np.uint64(1) != 0 else np.int64(trailing_zeros(members))
+        else:
+            code = best_code(j, np.int64(lo[block, j, slot]), np.int64(hi[block, j, slot]), sets[block, :, slot], mine,
+                             kind, code_start, set_start, has_gaps, price, displacement)  # fmt: skip
         codes[j] = code
         total += displacement[code_start[j] + code]
     return total
 
 
-@helper
+@inline
 def _precedes(codes, total, best, best_total, own, kind, code_start, price, displacement):
     """Whether a key of the same cost stands before the best key."""
     if total != best_total:
@@ -207,10 +216,101 @@ def _even_prices(own, kind, code_start, price, other):
                 other[j] = np.nan
 
 
-@njit
-def _search_rows(
+@inline
+def _clamped(block, j, slot, own, first, lo, hi, price):
+    # Unsigned, so that numba does not look for negative indices.
+    return price[first + min(max(own, np.uint64(lo[block, j, slot])), np.uint64(hi[block, j, slot]))]
+
+
+@inline
+def _in_word(members, bit, missing, other):
+    """Price of a set that fits one word, where all other categories have the price `other`."""
+    p = other if members & ~missing != 0 else np.inf
+    return 0.0 if (members >> bit) & np.uint64(1) != 0 else p
+
+
+@inline
+def _price_block(
+    block, size, is_max, best_cost, own, way, other, lo, hi, sets, kind, code_start, set_start, price, out
+):
+    """Cost of the nearest point of each slot: prices in feature order, one rounding after another.
+
+    The eight sums are spelled out so that they stay in registers; as arrays they would be stored and loaded again for
+    every feature, since the compiler cannot know that they do not overlap the tables. A block of which no slot can
+    still beat `best_cost` is left early; its sums are then too low, but above `best_cost`.
+    """
+    c0 = c1 = c2 = c3 = c4 = c5 = c6 = c7 = 0.0
+    for j in range(len(kind)):
+        mine = np.int64(own[j])
+        bit = np.uint64(mine)
+        first = code_start[j]
+        start = np.uint64(first)
+        if way[j] == 0:
+            p0 = _clamped(block, j, 0, bit, start, lo, hi, price)
+            p1 = _clamped(block, j, 1, bit, start, lo, hi, price)
+            p2 = _clamped(block, j, 2, bit, start, lo, hi, price)
+            p3 = _clamped(block, j, 3, bit, start, lo, hi, price)
+            p4 = _clamped(block, j, 4, bit, start, lo, hi, price)
+            p5 = _clamped(block, j, 5, bit, start, lo, hi, price)
+            p6 = _clamped(block, j, 6, bit, start, lo, hi, price)
+            p7 = _clamped(block, j, 7, bit, start, lo, hi, price)
+        elif way[j] == 1 and other[j] == other[j]:
+            w = set_start[j]
+            missing = np.uint64(1) << np.uint64(code_start[j + 1] - first - 1)
+            p0 = _in_word(sets[block, w, 0], bit, missing, other[j])
+            p1 = _in_word(sets[block, w, 1], bit, missing, other[j])
+            p2 = _in_word(sets[block, w, 2], bit, missing, other[j])
+            p3 = _in_word(sets[block, w, 3], bit, missing, other[j])
+            p4 = _in_word(sets[block, w, 4], bit, missing, other[j])
+            p5 = _in_word(sets[block, w, 5], bit, missing, other[j])
+            p6 = _in_word(sets[block, w, 6], bit, missing, other[j])
+            p7 = _in_word(sets[block, w, 7], bit, missing, other[j])
+        else:
+            for slot in range(size):
+                out[slot] = _set_price(j, block, slot, lo, hi, sets, mine, kind, code_start, set_start, price)
+            p0 = out[0]
+            p1 = out[1]
+            p2 = out[2]
+            p3 = out[3]
+            p4 = out[4]
+            p5 = out[5]
+            p6 = out[6]
+            p7 = out[7]
+        if is_max:
+            c0 = max(c0, p0)
+            c1 = max(c1, p1)
+            c2 = max(c2, p2)
+            c3 = max(c3, p3)
+            c4 = max(c4, p4)
+            c5 = max(c5, p5)
+            c6 = max(c6, p6)
+            c7 = max(c7, p7)
+        else:
+            c0 += p0
+            c1 += p1
+            c2 += p2
+            c3 += p3
+            c4 += p4
+            c5 += p5
+            c6 += p6
+            c7 += p7
+        if j & 3 == 3 and min(min(min(c0, c1), min(c2, c3)), min(min(c4, c5), min(c6, c7))) > best_cost:
+            break
+    out[0] = c0
+    out[1] = c1
+    out[2] = c2
+    out[3] = c3
+    out[4] = c4
+    out[5] = c5
+    out[6] = c6
+    out[7] = c7
+
+
+@helper
+def _search_all(
     rows, cost, is_max, own_codes, values, kind, code_start, cell_lo, cell_hi, weight, scale, may_rise, may_fall,
     set_start, has_gaps, lo, hi, sets, size, child, out_codes, out_cost, out_visits,
+    way, price, displacement, other, stack, stack_cost, codes, best, slot_cost,
 ):  # fmt: skip
     """Branch and bound for each row; an answer already in `out_codes` (cost finite) is the one to beat.
 
@@ -218,20 +318,7 @@ def _search_rows(
     boxes (design, rule 6). Equal costs are settled by whole keys.
     """
     n_features = len(kind)
-    n_words = sets.shape[1]
-    way = np.empty(n_features, np.int64)
     _ways(kind, code_start, set_start, has_gaps, way)
-    price = np.empty(code_start[-1], np.float64)
-    displacement = np.empty(code_start[-1], np.float64)
-    other = np.empty(n_features, np.float64)
-    stack = np.empty(MAX_STACK, np.int64)
-    stack_cost = np.empty(MAX_STACK, np.float64)
-    codes = np.empty(n_features, np.int32)
-    best = np.empty(n_features, np.int32)
-    slot_cost = np.empty(SLOTS, np.float64)
-    slot_lo = np.empty(n_features, np.uint16)
-    slot_hi = np.empty(n_features, np.uint16)
-    slot_sets = np.empty(n_words, np.uint64)
     for row in rows:
         own = own_codes[row]
         fill_tables(
@@ -257,29 +344,8 @@ def _search_rows(
             if bound > best_cost:
                 continue
             visits += size[block]
-            for slot in range(SLOTS):
-                slot_cost[slot] = 0.0
-            for j in range(n_features):
-                mine = np.int64(own[j])
-                first = code_start[j]
-                if way[j] == 0:
-                    for slot in range(SLOTS):
-                        code = min(max(mine, np.int64(lo[block, j, slot])), np.int64(hi[block, j, slot]))
-                        p = price[first + code]
-                        slot_cost[slot] = max(slot_cost[slot], p) if is_max else slot_cost[slot] + p
-                elif way[j] == 1 and other[j] == other[j]:
-                    w = set_start[j]
-                    bit = np.uint64(mine)
-                    missing = np.uint64(1) << np.uint64(code_start[j + 1] - first - 1)
-                    for slot in range(SLOTS):
-                        members = sets[block, w, slot]
-                        p = other[j] if members & ~missing != 0 else np.inf
-                        p = 0.0 if (members >> bit) & np.uint64(1) != 0 else p
-                        slot_cost[slot] = max(slot_cost[slot], p) if is_max else slot_cost[slot] + p
-                else:
-                    for slot in range(size[block]):
-                        p = _set_price(j, block, slot, lo, hi, sets, mine, kind, code_start, set_start, price)
-                        slot_cost[slot] = max(slot_cost[slot], p) if is_max else slot_cost[slot] + p
+            _price_block(block, size[block], is_max, best_cost, own, way, other, lo, hi, sets, kind, code_start,
+                         set_start, price, slot_cost)  # fmt: skip
             is_last = child[block, 0] < 0
             base = top
             for slot in range(size[block]):
@@ -287,13 +353,8 @@ def _search_rows(
                 if c > best_cost or c == np.inf:
                     continue
                 if is_last or c == best_cost:
-                    for j in range(n_features):
-                        slot_lo[j] = lo[block, j, slot]
-                        slot_hi[j] = hi[block, j, slot]
-                    for w in range(n_words):
-                        slot_sets[w] = sets[block, w, slot]
-                    total = _box_key(slot_lo, slot_hi, slot_sets, own, kind, code_start, set_start, has_gaps, price,
-                                     displacement, codes)  # fmt: skip
+                    total = _box_key(block, slot, lo, hi, sets, own, way, other, kind, code_start, set_start, has_gaps,
+                                     price, displacement, codes)  # fmt: skip
                     if c == best_cost and not _precedes(
                         codes, total, best, best_total, own, kind, code_start, price, displacement
                     ):
@@ -318,3 +379,19 @@ def _search_rows(
                 out_codes[row, j] = best[j]
         out_cost[row] = best_cost
         out_visits[row] += visits
+
+
+@njit
+def _search_rows(
+    rows, cost, is_max, own_codes, values, kind, code_start, cell_lo, cell_hi, weight, scale, may_rise, may_fall,
+    set_start, has_gaps, lo, hi, sets, size, child, out_codes, out_cost, out_visits,
+):  # fmt: skip
+    """Allocate what one task needs, and answer its rows."""
+    n_features = len(kind)
+    n_codes = code_start[-1]
+    _search_all(
+        rows, cost, is_max, own_codes, values, kind, code_start, cell_lo, cell_hi, weight, scale, may_rise, may_fall, set_start, has_gaps, lo, hi, sets, size, child, out_codes, out_cost, out_visits,
+        np.empty(n_features, np.int64), np.empty(n_codes, np.float64), np.empty(n_codes, np.float64),
+        np.empty(n_features, np.float64), np.empty(MAX_STACK, np.int64), np.empty(MAX_STACK, np.float64),
+        np.empty(n_features, np.int32), np.empty(n_features, np.int32), np.zeros(SLOTS, np.float64),
+    )  # fmt: skip

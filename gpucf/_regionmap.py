@@ -27,7 +27,7 @@ from gpucf._masks import make_masks
 from gpucf._predict import predict_sums
 
 _MAGIC = b"gpucf region map\n"
-_VERSION = 1
+_VERSION = 2
 _MASK_BYTES_LIMIT = 2 << 30
 
 
