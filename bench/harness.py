@@ -76,7 +76,7 @@ def repeat(action: Callable[[], Any], *, times: int = 5, warm_up: int = 1) -> di
 
 def machine() -> dict[str, Any]:
     """Describe the machine, the versions and the commit that a measurement belongs to."""
-    packages = ["numpy", "numba", "treelite", "xgboost-cpu", "xgboost", "lightgbm", "scikit-learn", "catboost"]
+    packages = ["numpy", "numba", "xgboost-cpu", "xgboost", "lightgbm", "scikit-learn", "catboost"]
     return {
         "cpu": _cpu_model(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),

@@ -1,8 +1,7 @@
-"""The throw-away C++ prototype as a peer in the same run, where its sources lie beside the checkout and g++ is there."""
+"""The throw-away C++ prototype as a peer in the same run, where its sources lie beside the checkout and there is g++."""
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 import tempfile
@@ -30,9 +29,28 @@ def run_map(ensemble: Ensemble, X: np.ndarray) -> dict[str, float]:
         done = subprocess.run(
             [binary, model, "0", str(len(X)), "0", "0", "0"], check=True, capture_output=True, text=True
         )
-    numbers = re.findall(r"[-+]?\d+\.?\d*", done.stdout[done.stdout.index(" boxes ") :])
-    keys = ["boxes", "compress_s", "index_s", "query_us_median", "query_us_p95", "query_us_max", "visits_median"]
-    return {key: float(value) for key, value in zip(keys, numbers, strict=False)}
+    return _parsed(done.stdout.splitlines()[-1])
+
+
+def _parsed(line: str) -> dict[str, float]:
+    """Read ``FILE boxes N part Xs build Ys | query us med A p95 B max C visits med D p95 E mean dist F``, by words."""
+    build, _, rest = line.rpartition(" boxes ")[2].partition(" | query us ")
+    query, _, visits = rest.partition(" visits ")
+    built = ("boxes " + build).split()
+    asked, visited = query.split(), visits.split()
+    return {
+        "boxes": int(_after(built, "boxes")),
+        "compress_s": float(_after(built, "part").rstrip("s")),
+        "index_s": float(_after(built, "build").rstrip("s")),
+        "query_us_median": float(_after(asked, "med")),
+        "query_us_p95": float(_after(asked, "p95")),
+        "visits_median": float(_after(visited, "med")),
+        "visits_p95": float(_after(visited, "p95")),
+    }
+
+
+def _after(words: list[str], word: str) -> str:
+    return words[words.index(word) + 1]
 
 
 def _export(ensemble: Ensemble, X: np.ndarray, path: Path) -> None:

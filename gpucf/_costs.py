@@ -90,7 +90,7 @@ def make_cost_model(
     return CostModel(name, _weights(weights, cells, column_names), np.where(ordered, units, 1.0), may_rise, may_fall)
 
 
-def _features_named(option: str, names: Sequence[str], cells: Cells, column_names: Sequence[str]) -> list[int]:
+def _features_named(option: str, names: Any, cells: Cells, column_names: Sequence[str]) -> list[int]:
     if isinstance(names, str) or not isinstance(names, Iterable):
         raise OptionError(f"{option} is {names!r}; give a list of names.")
     names = list(names)

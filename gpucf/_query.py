@@ -390,7 +390,8 @@ def _search_rows(
     n_features = len(kind)
     n_codes = code_start[-1]
     _search_all(
-        rows, cost, is_max, own_codes, values, kind, code_start, cell_lo, cell_hi, weight, scale, may_rise, may_fall, set_start, has_gaps, lo, hi, sets, size, child, out_codes, out_cost, out_visits,
+        rows, cost, is_max, own_codes, values, kind, code_start, cell_lo, cell_hi, weight, scale, may_rise, may_fall,
+        set_start, has_gaps, lo, hi, sets, size, child, out_codes, out_cost, out_visits,
         np.empty(n_features, np.int64), np.empty(n_codes, np.float64), np.empty(n_codes, np.float64),
         np.empty(n_features, np.float64), np.empty(MAX_STACK, np.int64), np.empty(MAX_STACK, np.float64),
         np.empty(n_features, np.int32), np.empty(n_features, np.int32), np.zeros(SLOTS, np.float64),

@@ -6,6 +6,7 @@ are counted from 0.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -167,26 +168,30 @@ def column_names(kind: str, X: Any) -> list[Any]:
 
 
 def _kind_of(X: Any, what: str) -> str:
-    from narwhals import dependencies as found
-
     if isinstance(X, np.ma.MaskedArray):
         raise TableError(f"{what} is a masked array. Pass X.filled(np.nan) if the model takes missing values.")
     if isinstance(X, np.ndarray):
         return "numpy"
-    if found.is_pandas_dataframe(X):
+    if _is(X, "pandas", "DataFrame"):
         return "pandas"
-    if found.is_polars_dataframe(X):
+    if _is(X, "polars", "DataFrame"):
         return "polars"
-    if found.is_pyarrow_table(X):
+    if _is(X, "pyarrow", "Table"):
         return "pyarrow"
     kind = f"{type(X).__module__}.{type(X).__qualname__}"
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise TableError(f"{what} is sparse ({kind}). Pass {what}.toarray(): gpucf reads dense tables only.")
-    if found.is_polars_lazyframe(X):
+    if _is(X, "polars", "LazyFrame"):
         raise TableError(f"{what} is a polars LazyFrame. Pass {what}.collect().")
-    if found.is_pandas_series(X) or found.is_polars_series(X):
+    if _is(X, "pandas", "Series") or _is(X, "polars", "Series"):
         raise TableError(f"{what} is one column ({kind}). Pass a frame: one row a person, one column a feature.")
     raise TableError(f"{what} is a {kind}. Pass a 2-D numpy array, a pandas or polars DataFrame, or a pyarrow Table.")
+
+
+def _is(X: Any, library: str, name: str) -> bool:
+    """Whether X is of the class `name` of a library, which is not imported: where it is not loaded, X is not of it."""
+    found = getattr(sys.modules.get(library), name, None)
+    return found is not None and isinstance(X, found)
 
 
 def _check_array(X: np.ndarray, ensemble: Ensemble, what: str, carry: tuple[Any, ...]) -> None:

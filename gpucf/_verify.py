@@ -73,7 +73,7 @@ def judge_rows(table: Table, ensemble: Ensemble) -> Any:
         return table.values
     rows = table.values.astype(object)
     for j in native:
-        known = np.append(np.asarray(ensemble.categories[j], dtype=object), None)
+        known = np.append(np.asarray(ensemble.categories[j], dtype=object), np.array([None]))
         codes = table.values[:, j]
         rows[:, j] = known[np.where(np.isnan(codes), len(known) - 1, codes).astype(np.int64)]
     return rows
