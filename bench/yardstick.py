@@ -1,4 +1,4 @@
-"""The throw-away C++ prototype as a peer in the same run, where its sources lie beside the checkout and there is g++."""
+"""The throw-away C++ prototype as a peer in the same run, where its sources lie beside the checkout and g++ exists."""
 
 from __future__ import annotations
 
