@@ -41,6 +41,10 @@ class MapTooLargeError(GpucfError):
         self.share_done = share_done
 
 
+class ModelTooLargeError(GpucfError):
+    """The tables of this model do not fit the memory that is set aside for them."""
+
+
 class FileFormatError(GpucfError):
     """A file is damaged, foreign, or of another version."""
 

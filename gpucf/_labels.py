@@ -134,7 +134,7 @@ def least_sum(ensemble: Ensemble, output: int, holds: Callable[[np.ndarray], np.
 
 
 @inline
-def _post(rule, sums, raw):
+def post_sums(rule, sums, raw):
     for c in range(len(sums)):
         if rule.is_float32:
             s = np.float32(sums[c])
@@ -160,7 +160,7 @@ def label_of_sums(rule, sums, raw):
     if rule.slack > 0.0:
         label = label_of_bounds(rule, sums, sums, raw, raw)
         return label if label >= 0 else ASK
-    _post(rule, sums, raw)
+    post_sums(rule, sums, raw)
     best = 0
     for k in range(1, len(raw)):
         if raw[k] > raw[best]:
@@ -175,18 +175,18 @@ def label_of_bounds(rule, low, high, raw_low, raw_high):
         if low[rule.output] >= rule.bound:
             return 1
         return 0 if high[rule.output] < rule.bound else UNDECIDED
-    _post(rule, low, raw_low)
-    _post(rule, high, raw_high)
+    post_sums(rule, low, raw_low)
+    post_sums(rule, high, raw_high)
     if rule.mode == CLASS:
         return _class_of_bounds(rule, raw_low, raw_high)
     k = rule.output
-    if _softmax(raw_low[k], raw_high, k) >= rule.bound + rule.slack:
+    if softmax_of(raw_low[k], raw_high, k) >= rule.bound + rule.slack:
         return 1
-    return 0 if _softmax(raw_high[k], raw_low, k) < rule.bound - rule.slack else UNDECIDED
+    return 0 if softmax_of(raw_high[k], raw_low, k) < rule.bound - rule.slack else UNDECIDED
 
 
 @inline
-def _softmax(own, others, k):
+def softmax_of(own, others, k):
     """Probability of class k with raw score `own`, against the raw scores of the others; rounded only roughly."""
     total = 1.0
     for c in range(len(others)):

@@ -65,7 +65,7 @@ def nearest_boxes(
     """
     n = len(own)
     out = Nearest(own.copy(), np.full(n, np.inf), np.zeros(n, np.int64))
-    gaps = _has_gaps(cells)
+    gaps = ordered_gaps(cells)
     order = _row_order(own, wanted, sum(8 * len(t.size) for t in trees if t is not None))
     passes = [(tree, order[wanted[order, label]]) for label, tree in enumerate(trees) if tree is not None]
     done, n_passes = 0, sum(len(rows) for _, rows in passes)
@@ -125,7 +125,7 @@ def _row_order(own: np.ndarray, wanted: np.ndarray, n_boxes: int) -> np.ndarray:
     return rows[np.lexsort(own[rows].T[::-1])]
 
 
-def _has_gaps(cells: Cells) -> np.ndarray:
+def ordered_gaps(cells: Cells) -> np.ndarray:
     """Ordered features in which a cell without an attainable value was kept: their prices do not rise evenly."""
     out = np.zeros(cells.n_features, bool)
     for j in np.flatnonzero(cells.kind == ORDERED):

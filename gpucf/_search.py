@@ -1,0 +1,253 @@
+"""Ensemble search: exact answers for ensembles of any size, without a map."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpucf._boxes import BoxLayout
+from gpucf._cells import Cells
+from gpucf._costs import CostModel
+from gpucf._ensemble import Ensemble
+from gpucf._errors import ModelTooLargeError
+from gpucf._labels import LabelRule
+from gpucf._masks import make_masks
+from gpucf._query import ordered_gaps
+from gpucf._regionmap import model_labels
+from gpucf._search_kernel import (
+    ASKED,
+    INFEASIBLE,
+    LIMIT,
+    OPTIMAL,
+    TOO_DEEP,
+    Prices,
+    Rows,
+    Scratch,
+    Space,
+    Stack,
+    Trees,
+    search_rows,
+)
+
+FIRST_SLICE = 20_000  # nodes that a row may take before it is put off
+SLICE_GROWTH = 8
+_ROWS_PER_TASK = 64
+_MASK_BYTES_LIMIT = 4 << 30
+
+
+@dataclass(frozen=True, eq=False)
+class Searcher:
+    """Tables of one ensemble over its cells, ready to be searched."""
+
+    ensemble: Ensemble
+    cells: Cells
+    space: Space
+    trees: Trees
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Answers in codes.
+
+    Attributes
+    ----------
+    codes : int32 array of shape (n_rows, n_features)
+        The best point found; the row's own codes where there is none.
+    cost : float64 array of shape (n_rows,)
+        Its cost (the minimised sum or maximum), inf where nothing was found.
+    lower_bound : float64 array of shape (n_rows,)
+        Certified: nothing that qualifies costs less.
+    proved : bool array of shape (n_rows,)
+        The cost is the least (or, if inf, nothing qualifies).
+    nodes : int64 array of shape (n_rows,)
+    """
+
+    codes: np.ndarray
+    cost: np.ndarray
+    lower_bound: np.ndarray
+    proved: np.ndarray
+    nodes: np.ndarray
+
+
+def make_searcher(ensemble: Ensemble, cells: Cells) -> Searcher:
+    """Leaf masks and flat trees for the search.
+
+    Raises
+    ------
+    ModelTooLargeError
+        If the leaf masks would need more than 4 GiB.
+    """
+    n_words = int(np.sum((_leaves_per_tree(ensemble) + 63) // 64))
+    size = 16 * int(cells.code_start[-1]) * n_words
+    if size > _MASK_BYTES_LIMIT:
+        raise ModelTooLargeError(
+            f"the leaf masks of this model would take {size / 2**30:.1f} GiB ({len(ensemble.leaf_value):,} leaves over "
+            f"{int(cells.code_start[-1]):,} cells); at most {_MASK_BYTES_LIMIT >> 30} GiB are used. Use a smaller model."
+        )
+    masks = make_masks(ensemble, cells)
+    layout = BoxLayout.of(cells, np.zeros(cells.n_features, bool))
+    space = Space(
+        cells.kind, cells.code_start, layout.set_start, ordered_gaps(cells), cells.split_feature, cells.split_cut,
+        cells.split_set, cells.split_missing_left, cells.set_words,
+    )  # fmt: skip
+    trees = Trees(
+        ensemble.tree_start, ensemble.left, ensemble.right, cells.node_split, masks.word_start, masks.at_least,
+        masks.at_most, masks.full, masks.value, ensemble.tree_output, ensemble.base,
+        _sorted_leaves(ensemble, masks.value, masks.word_start, masks.full),
+    )  # fmt: skip
+    return Searcher(ensemble, cells, space, trees)
+
+
+def _leaves_per_tree(ensemble: Ensemble) -> np.ndarray:
+    owner = np.repeat(np.arange(ensemble.n_trees), np.diff(ensemble.tree_start))
+    return np.bincount(owner[ensemble.leaf >= 0], minlength=ensemble.n_trees)
+
+
+def _sorted_leaves(ensemble: Ensemble, value: np.ndarray, word_start: np.ndarray, full: np.ndarray) -> bool:
+    """Whether every output is monotone along the leaves of every tree (the last output falls by construction)."""
+    if value.shape[1] == 1:
+        return True
+    if value.shape[1] > 2:
+        return False
+    leaf = np.flatnonzero((full[:, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1))
+    tree = np.searchsorted(word_start, leaf // 64, side="right")
+    rises = np.diff(value[leaf, 0]) >= 0
+    return bool(np.all(rises | (np.diff(tree) > 0)))
+
+
+def search(
+    searcher: Searcher,
+    rule: LabelRule,
+    costs: CostModel,
+    own: np.ndarray,
+    values: np.ndarray,
+    label: np.ndarray,
+    negate: np.ndarray,
+    which: np.ndarray,
+    n_threads: int,
+    node_limit: int | None = None,
+    time_limit_s: float | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Found:
+    """The point of least key that has (or, with `negate`, has not) a label, for the rows `which`.
+
+    Parameters
+    ----------
+    own, values :
+        From `code_rows`.
+    label : int64 array of shape (n_rows,)
+    negate : bool array of shape (n_rows,)
+    node_limit : int, optional
+        Nodes that a row may take; then its best answer so far is returned with a certified bound.
+    time_limit_s : float, optional
+        Time for the whole call, looked at between slices of nodes.
+    """
+    n = len(own)
+    rows = Rows(
+        own, values, label, negate, np.full(n, LIMIT, np.int8), own.copy(), np.full(n, np.inf), np.zeros(n),
+        np.zeros(n, np.int64), np.zeros((0, own.shape[1]), np.int32), np.zeros(0, np.int64),
+    )  # fmt: skip
+    runner = _Runner(searcher, rule, costs, n_threads, progress, len(which))
+    deadline = np.inf if time_limit_s is None else time.monotonic() + time_limit_s
+    largest = np.iinfo(np.int64).max if node_limit is None else node_limit
+    pending, slice_nodes = which, min(FIRST_SLICE, largest)
+    while len(pending):
+        rows = runner.run(rows, pending, slice_nodes, deadline)
+        pending = pending[rows.status[pending] == LIMIT]
+        if slice_nodes >= largest or time.monotonic() > deadline:
+            break
+        slice_nodes = min(slice_nodes * SLICE_GROWTH, largest)
+    proved = np.isin(rows.status, (OPTIMAL, INFEASIBLE))
+    return Found(rows.codes, rows.cost, np.minimum(rows.bound, rows.cost), proved, rows.nodes)
+
+
+class _Runner:
+    """Runs slices of rows on threads, each with a stack and a work space of its own."""
+
+    def __init__(
+        self, searcher: Searcher, rule: LabelRule, costs: CostModel, n_threads: int,
+        progress: Callable[[int, int], None] | None, n_total: int,
+    ) -> None:  # fmt: skip
+        self.searcher, self.rule, self.n_threads = searcher, rule, n_threads
+        self.progress, self.n_total = progress, n_total
+        cells = searcher.cells
+        self.prices = Prices(
+            costs.code, costs.is_max, cells.cell_lo, cells.cell_hi, costs.weight, costs.scale, costs.may_rise,
+            costs.may_fall,
+        )  # fmt: skip
+        self.depth = 64
+
+    def run(self, rows: Rows, pending: np.ndarray, slice_nodes: int, deadline: float) -> Rows:
+        """Give every pending row one slice; questions to the library's arithmetic and deep stacks are seen to."""
+        left = pending
+        while len(left):
+            self._run_once(rows, left, slice_nodes, deadline)
+            asked = left[rows.status[left] == ASKED]
+            deep = left[rows.status[left] == TOO_DEEP]
+            if len(deep):
+                self.depth *= 2
+            if len(asked):
+                rows = self._answer(rows, asked)
+            left = np.concatenate([asked, deep])
+        return rows
+
+    def _answer(self, rows: Rows, asked: np.ndarray) -> Rows:
+        """Add the labels of the asked points to the known ones."""
+        points = np.unique(rows.codes[asked], axis=0)
+        ensemble, cells = self.searcher.ensemble, self.searcher.cells
+        labels = model_labels(ensemble, cells, self.rule, points, np.zeros(points.shape, bool))
+        rows.codes[asked] = rows.own[asked]  # the answer starts afresh: the question took its place
+        rows.cost[asked] = np.inf
+        return rows._replace(
+            asked=np.concatenate([rows.asked, points]), asked_label=np.concatenate([rows.asked_label, labels])
+        )
+
+    def _run_once(self, rows: Rows, left: np.ndarray, slice_nodes: int, deadline: float) -> None:
+        tasks = [left[i : i + _ROWS_PER_TASK] for i in range(0, len(left), _ROWS_PER_TASK)]
+        stop = np.zeros(1, np.int64)
+        free = [self._work_space() for _ in range(self.n_threads)]
+        done = 0
+
+        def work(task: np.ndarray) -> int:
+            stack, scratch = free.pop()
+            if time.monotonic() <= deadline:
+                search_rows(
+                    task, slice_nodes, stop, self.rule, self.searcher.space, self.searcher.trees, self.prices, stack,
+                    scratch, rows,
+                )  # fmt: skip
+            free.append((stack, scratch))
+            return int((rows.status[task] != LIMIT).sum())
+
+        with ThreadPoolExecutor(self.n_threads) as pool:
+            try:
+                for finished in pool.map(work, tasks):
+                    done += finished
+                    if self.progress is not None:
+                        self.progress(min(done, self.n_total), self.n_total)
+            except BaseException:
+                stop[0] = 1
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+
+    def _work_space(self) -> tuple[Stack, Scratch]:
+        space, trees, ensemble = self.searcher.space, self.searcher.trees, self.searcher.ensemble
+        f, rows = len(space.kind), self.depth
+        stack = Stack(
+            np.zeros((rows, f), np.int32), np.zeros((rows, f), np.int32),
+            np.zeros((rows, int(space.set_start[-1])), np.uint64), np.zeros((rows, len(trees.full)), np.uint64),
+            np.zeros((rows, f)), np.zeros(rows),
+        )  # fmt: skip
+        n_codes, n_out, leaf_out = int(space.code_start[-1]), ensemble.n_outputs, trees.value.shape[1]
+        dtype = ensemble.score_dtype
+        scratch = Scratch(
+            np.zeros(n_codes), np.zeros(n_codes), np.zeros((ensemble.n_trees, leaf_out), dtype),
+            np.zeros((ensemble.n_trees, leaf_out), dtype), np.zeros(n_out, dtype), np.zeros(n_out, dtype),
+            np.zeros(n_out), np.zeros(n_out), np.zeros(len(space.split_feature)),
+            np.zeros(ensemble.n_trees, np.int64), np.zeros(f, np.int32), np.zeros(f, np.int32), np.zeros(1),
+        )  # fmt: skip
+        return stack, scratch
+
