@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import numpy as np
 
 import gpucf
 from bench import datasets, yardstick
+from bench.datasets import Dataset
 from bench.harness import Rows, case
-from gpucf._costs import make_cost_model
+from gpucf._cells import code_rows
+from gpucf._costs import column_scales, make_cost_model
+from gpucf._labels import labels_from_sums
+from gpucf._predict import predict_sums
 from gpucf._query import nearest_boxes
+from gpucf._regionmap import RegionMap
 from gpucf._targets import resolve_target
 
 MODELS = [
@@ -22,7 +28,6 @@ MODELS = [
 ]
 N_TIMED = 100  # rows timed one by one
 COPIES = 200  # of each row in one call, so that the call itself does not count
-N_BULK = 10_000
 
 
 @case("map", "region maps: boxes, build, microseconds and visits per query, beside the prototype")
@@ -30,76 +35,53 @@ def region_maps() -> Rows:
     for name, kind, n_trees, depth in MODELS:
         data = datasets.load(name)
         model, held_out = datasets.train(data, kind, n_trees, depth)
-        yield {"model": f"{name} {kind} {n_trees}x{depth}", **_measure(data, model, held_out)}
+        yield {"model": f"{name} {kind} {n_trees}x{depth}", **_measured(data, model, held_out[:N_TIMED])}
 
 
-def _measure(data, model, held_out):
+def _measured(data: Dataset, model: Any, rows: np.ndarray) -> dict[str, Any]:
+    _engine(data, model).region_map()  # compiles, the library's import included
     start = time.perf_counter()
-    engine = gpucf.Engine(_renamed(model, data), background=data.X, one_hot=_by_position(data), n_threads=1)
+    engine = _engine(data, model)
     loaded = time.perf_counter()
     region_map = engine.region_map()
-    engine._maps.clear()  # the first one compiled
-    region_map = engine.region_map()
-    rows = held_out[:N_TIMED]
-    us, visits = per_row(engine, region_map, rows)
-    bulk = datasets.resampled(held_out, N_BULK, data)
-    result = engine.query(bulk)
-    seconds = {}
-    for threads in (1, 2):
-        engine.n_threads = threads
-        result = engine.query(bulk)
-        seconds[threads] = result.plan["seconds"]
+    us, visits = _per_row(engine, region_map, data.X, rows)
     out = {
         "load_s": loaded - start,
         "boxes": region_map.n_regions,
         "boxes_before_joining": region_map.n_compressed,
-        **{f"{stage}_s": s for stage, s in region_map.seconds.items()},
+        **{f"{stage}_s": seconds for stage, seconds in region_map.seconds.items()},
         "query_us_median": float(np.median(us)),
         "query_us_p95": float(np.percentile(us, 95)),
         "visits_median": float(np.median(visits)),
         "visits_p95": float(np.percentile(visits, 95)),
-        "bulk_rows": N_BULK,
-        "bulk_status": {s: int((result.status == s).sum()) for s in np.unique(result.status)},
-        "bulk_verified_by": result.verified_by,
-        "bulk_search_1_thread_s": seconds[1]["search"],
-        "bulk_search_2_threads_s": seconds[2]["search"],
-        "bulk_verify_s": seconds[2]["verify"],
     }
     if yardstick.available():
-        out["prototype"] = yardstick.run_map(engine.ensemble, rows)
+        theirs = yardstick.run_map(engine.ensemble, rows)
+        out |= {f"prototype_{name}": value for name, value in theirs.items()}
     return out
 
 
-def per_row(engine, region_map, rows):
-    """Microseconds (tables included) and visits of each row alone, one thread."""
-    goal = resolve_target(engine.ensemble, "opposite")
-    cells = region_map.cells
-    costs = make_cost_model(cells, engine.ensemble.feature_names, "l1", None, engine._unit(None), (), (), ())
-    own = engine.query(rows)
-    us, visits = [], []
-    for i in range(len(rows)):
-        from gpucf._cells import code_rows
-        from gpucf._labels import labels_from_sums
-        from gpucf._predict import predict_sums
+def _engine(data: Dataset, model: Any) -> gpucf.Engine:
+    return gpucf.Engine(model, background=data.X, one_hot=data.one_hot_by_position, n_threads=1)
 
-        copies = np.repeat(rows[i : i + 1].astype(np.float64), COPIES, axis=0)
-        codes, values = code_rows(engine.ensemble, cells, copies, engine.ensemble.feature_names)
-        labels = labels_from_sums(engine.ensemble, goal.rule, predict_sums(engine.ensemble, copies))
-        wanted, _ = goal.wanted(labels)
+
+def _per_row(
+    engine: gpucf.Engine, region_map: RegionMap, background: np.ndarray, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Microseconds (cost tables included) and visits of each row alone, on one thread."""
+    ensemble, cells = engine.ensemble, region_map.cells
+    goal = resolve_target(ensemble, "opposite")
+    unit = column_scales(background.astype(np.float64), "range", ensemble.n_features)
+    costs = make_cost_model(cells, ensemble.feature_names, "l1", None, unit, (), (), ())
+    us, visits = [], []
+    for row in rows:
+        copies = np.tile(row.astype(np.float64), (COPIES, 1))
+        codes, values = code_rows(ensemble, cells, copies, ensemble.feature_names)
+        wanted, _ = goal.wanted(labels_from_sums(ensemble, goal.rule, predict_sums(ensemble, copies)))
         arguments = (list(region_map.trees), cells, region_map.layout, costs, codes, values, wanted, 1)
         nearest_boxes(*arguments)
         start = time.perf_counter()
         nearest = nearest_boxes(*arguments)
         us.append((time.perf_counter() - start) / COPIES * 1e6)
-        visits.append(nearest.visits[0])
-    del own
+        visits.append(int(nearest.visits[0]))
     return np.array(us), np.array(visits)
-
-
-def _renamed(model, data):
-    return model
-
-
-def _by_position(data):
-    where = {name: f"f{j}" for j, name in enumerate(data.names)}
-    return {group: [where[m] for m in members] for group, members in data.one_hot.items()}

@@ -21,6 +21,12 @@ class Dataset:
     names: list[str]
     one_hot: dict[str, list[str]]
 
+    @property
+    def one_hot_by_position(self) -> dict[str, list[str]]:
+        """The groups in the names f0, f1, ... that models trained on plain arrays give their columns."""
+        place = {name: f"f{j}" for j, name in enumerate(self.names)}
+        return {group: [place[name] for name in members] for group, members in self.one_hot.items()}
+
 
 def load(name: str) -> Dataset:
     """Read one of the shipped tables, or scikit-learn's breast cancer data ("breast")."""

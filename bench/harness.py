@@ -147,8 +147,8 @@ def _output(*command: str) -> str | None:
     return done.stdout.strip() or None
 
 
-def fresh_python(code: str) -> float:
+def fresh_python(code: str, *arguments: str, **env: str) -> float:
     """Seconds that a new Python process takes to run `code`, its own start included."""
     start = time.perf_counter()
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+    subprocess.run([sys.executable, "-c", code, *arguments], cwd=ROOT, env={**os.environ, **env}, check=True)
     return time.perf_counter() - start

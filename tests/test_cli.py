@@ -383,8 +383,16 @@ def test_a_full_disk_is_one_line(query, monkeypatch):
     assert not out.exists()
 
 
+# `python -m gpucf`, with Ctrl-C as in a terminal: what a shell starts in the background inherits that it is ignored.
+WITH_CTRL_C = (
+    "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "runpy.run_module('gpucf', run_name='__main__', alter_sys=True)"
+)
+
+
 def start(folder, out, *options, **more):
-    command = [sys.executable, "-m", "gpucf", "query", "model.json", "many.parquet", "-o", str(out), "--carry", "id"]
+    command = [sys.executable, "-c", WITH_CTRL_C, "query", "model.json", "many.parquet", "-o", str(out)]
+    command += ["--carry", "id"]
     return subprocess.Popen([*command, *options], cwd=folder, stdout=subprocess.PIPE, text=True, **more)
 
 
