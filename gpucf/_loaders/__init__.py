@@ -15,6 +15,7 @@ Pickle and joblib files, of whatever library, are opened by the scikit-learn mod
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,8 @@ _HEAD_BYTES = 4096
 
 
 def _modules() -> list[Any]:
-    from gpucf._loaders import catboost, lightgbm, sklearn, xgboost
-
-    return [xgboost, lightgbm, catboost, sklearn]
+    # By name: mypy's incremental runs lose submodules that a package imports from itself.
+    return [import_module(f"gpucf._loaders.{name}") for name in ("xgboost", "lightgbm", "catboost", "sklearn")]
 
 
 def load_model(model: Any, *, iterations: int | str | None = None, trust_pickle: bool = False) -> Ensemble:
