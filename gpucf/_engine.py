@@ -8,27 +8,32 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from gpucf._answers import Answers
 from gpucf._cells import ONE_HOT, ORDERED, Cells, code_rows, make_cells
 from gpucf._costs import LARGEST_PRICE, CostModel, column_scales, make_cost_model
 from gpucf._declare import check_dtypes, make_domain
 from gpucf._ensemble import Ensemble
-from gpucf._errors import ModelError, OptionError, TableError
+from gpucf._errors import MapTooLargeError, ModelError, OptionError, TableError
 from gpucf._labels import LabelRule, labels_from_sums
 from gpucf._loaders import load_model, open_judge
 from gpucf._predict import predict_sums
-from gpucf._query import Nearest, nearest_boxes
+from gpucf._query import nearest_boxes
 from gpucf._regionmap import RegionMap, build_region_map, load_region_map
-from gpucf._result import ALREADY, INFEASIBLE, OPTIMAL, Result
+from gpucf._result import ALREADY, FEASIBLE, INFEASIBLE, OPTIMAL, UNKNOWN, Result
+from gpucf._search import Searcher, make_searcher, search
 from gpucf._table import Table, read_table, with_values
 from gpucf._targets import Target, resolve_target
 from gpucf._verify import verify
 
 _log = logging.getLogger("gpucf")
+
+METHODS = ("auto", "map", "search")
+SMALL_MAP = 30_000  # regions up to which "auto" answers from a map
 
 
 class Engine:
@@ -50,6 +55,9 @@ class Engine:
         See `load_model`.
     n_threads : int, optional
         Threads for queries; all cores if not given. Answers do not depend on it.
+    method : {"auto", "map", "search"}
+        "map" answers from a region map of the whole model, "search" searches the trees for each row; both give the
+        same points, bit for bit. "auto" takes the map where it has few regions, else the search.
     max_regions : int
         Largest region map to build.
 
@@ -75,8 +83,12 @@ class Engine:
         iterations: int | str | None = None,
         trust_pickle: bool = False,
         n_threads: int | None = None,
+        method: str = "auto",
         max_regions: int = 2_000_000,
     ) -> None:
+        if method not in METHODS:
+            raise OptionError(f"method is {method!r}; give one of {', '.join(map(repr, METHODS))}.")
+        self.method = method
         self.n_threads = _count("n_threads", n_threads, os.cpu_count() or 1)
         self.max_regions = _count("max_regions", max_regions, 1)
         ensemble = load_model(model, iterations=iterations, trust_pickle=trust_pickle)
@@ -94,6 +106,8 @@ class Engine:
         }  # fmt: skip
         self._cells: dict[bool, Cells] = {}
         self._maps: list[RegionMap] = []
+        self._too_large: set[tuple[Any, ...]] = set()  # rules for which a small map was tried in vain
+        self._searchers: dict[bool, Searcher] = {}
         _log.info(
             "%s: %d trees, %d columns, %d features after folding", self.ensemble.model_type, self.ensemble.n_trees,
             self.ensemble.n_features, self.cells().n_features,
@@ -139,6 +153,8 @@ class Engine:
         increase_only: Sequence[str] = (),
         decrease_only: Sequence[str] = (),
         carry: Sequence[str] = (),
+        node_limit: int | None = None,
+        time_limit_s: float | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Result:
         """The nearest counterfactual of every row, proved.
@@ -159,6 +175,12 @@ class Engine:
         immutable, increase_only, decrease_only : lists of column or group names
         carry : list of names
             Columns of X that the model does not know and that ride along unchanged.
+        node_limit : int, optional
+            Search nodes that a row may take. A row that meets its limit has the status "feasible" (its cost and a
+            certified lower bound are given) or "unknown". A region map needs no limit and ignores none: with one, the
+            search is used.
+        time_limit_s : float, optional
+            As `node_limit`, for the time of the whole call.
         progress : callable, optional
             Called with rows done and rows in all.
 
@@ -169,7 +191,7 @@ class Engine:
         Raises
         ------
         MapTooLargeError
-            If the region map of the model exceeds `max_regions`.
+            With ``method="map"``, if the region map of the model exceeds `max_regions`.
         TableError, OptionError
             If the rows or the options do not fit the model.
         """
@@ -190,15 +212,24 @@ class Engine:
         )
         own = labels_from_sums(self.ensemble, goal.rule, predict_sums(self.ensemble, table.values))
         wanted, already = goal.wanted(own)
-        region_map = self._map_for(goal.rule, cells, _nullable(cells, own_codes)) if len(own) else None
+        limits = _limits(node_limit, time_limit_s)
+        region_map = self._choose_map(goal.rule, cells, _nullable(cells, own_codes), limits) if len(own) else None
         mapped = time.perf_counter()
-        nearest = _nearest(region_map, cells, costs, own_codes, values, wanted, self.n_threads, progress)
+        if not len(own):
+            nearest = Answers.none_yet(own_codes)
+        elif region_map is None:
+            nearest = self._search(goal, cells, costs, own_codes, values, own, already, limits, progress)
+        else:
+            nearest = nearest_boxes(
+                list(region_map.trees), cells, region_map.layout, costs, own_codes, values, wanted, self.n_threads,
+                progress,
+            )  # fmt: skip
         searched = time.perf_counter()
         result = self._result(table, goal, own, already, cells, costs, nearest, own_codes, values, X, tuple(carry))
         result.plan.update(
-            method="map",
+            method="search" if region_map is None else "map",
             target=goal.text,
-            n_regions=0 if region_map is None else region_map.n_regions,
+            n_regions=None if region_map is None else region_map.n_regions,
             n_threads=self.n_threads,
             seconds={
                 "prepare": mapped - start,
@@ -209,10 +240,43 @@ class Engine:
         _log.info("%d rows: %s", len(own), result.plan)
         return result
 
+    def _choose_map(self, rule: LabelRule, cells: Cells, nullable: np.ndarray, limits: _Limits) -> RegionMap | None:
+        """The map to answer from, or None where the search shall."""
+        if self.method == "search" or limits != _Limits(None, None):
+            return None
+        if self.method == "map":
+            return self._map_for(rule, cells, nullable, self.max_regions)
+        key = (rule.key, id(cells), nullable.tobytes())
+        if key in self._too_large:
+            return None
+        try:
+            return self._map_for(rule, cells, nullable, min(self.max_regions, SMALL_MAP))
+        except MapTooLargeError as error:
+            _log.info("search instead of a map: %s", error)
+            self._too_large.add(key)
+            return None
+
+    def _search(
+        self, goal: Target, cells: Cells, costs: CostModel, own_codes: np.ndarray, values: np.ndarray,
+        own: np.ndarray, already: np.ndarray, limits: _Limits, progress: Callable[[int, int], None] | None,
+    ) -> Answers:  # fmt: skip
+        with self._lock:
+            kept = cells is not self._cells.get(False)
+            if kept not in self._searchers:
+                self._searchers[kept] = make_searcher(self.ensemble, cells)
+            searcher = self._searchers[kept]
+        negate = np.full(len(own), goal.labels is None)
+        label = own if goal.labels is None else np.full(len(own), int(np.flatnonzero(goal.labels)[0]))
+        return search(
+            searcher, goal.rule, costs, own_codes, values, label, negate, np.flatnonzero(~already), self.n_threads,
+            limits.nodes, limits.seconds, progress,
+        )  # fmt: skip
+
     def region_map(self, target: Any = "opposite") -> RegionMap:
         """The region map that answers a target, built if need be."""
         cells = self.cells()
-        return self._map_for(resolve_target(self.ensemble, target).rule, cells, np.zeros(cells.n_features, bool))
+        rule = resolve_target(self.ensemble, target).rule
+        return self._map_for(rule, cells, np.zeros(cells.n_features, bool), self.max_regions)
 
     def load_map(self, path: str | os.PathLike[str]) -> RegionMap:
         """Read a map written by `RegionMap.save`, so that it need not be built again."""
@@ -245,13 +309,13 @@ class Engine:
                 break
         return cells, codes, values
 
-    def _map_for(self, rule: LabelRule, cells: Cells, nullable: np.ndarray) -> RegionMap:
+    def _map_for(self, rule: LabelRule, cells: Cells, nullable: np.ndarray, max_regions: int) -> RegionMap:
         with self._lock:
             for region_map in self._maps:
                 fits = region_map.rule.key == rule.key and region_map.cells is cells
                 if fits and not (nullable & ~region_map.layout.nullable).any():
                     return region_map
-            region_map = build_region_map(self.ensemble, cells, nullable, rule, self.max_regions)
+            region_map = build_region_map(self.ensemble, cells, nullable, rule, max_regions)
             _log.info(
                 "region map: %d regions (%d before joining), %s", region_map.n_regions, region_map.n_compressed,
                 region_map.seconds,
@@ -261,7 +325,7 @@ class Engine:
 
     def _result(
         self, table: Table, goal: Target, own: np.ndarray, already: np.ndarray, cells: Cells, costs: CostModel,
-        nearest: Nearest, own_codes: np.ndarray, values: np.ndarray, X: Any, carry: tuple[str, ...],
+        nearest: Answers, own_codes: np.ndarray, values: np.ndarray, X: Any, carry: tuple[str, ...],
     ) -> Result:  # fmt: skip
         _check_costs(nearest.cost)
         found = np.isfinite(nearest.cost)
@@ -269,11 +333,13 @@ class Engine:
         counterfactuals = with_values(table, self.ensemble, after, changed)
         verified_by = verify(self.ensemble, self.judge, goal, table, own, counterfactuals, found | already, carry)
         cost = np.where(already, 0.0, costs.report(nearest.cost))
-        status = np.where(already, ALREADY, np.where(found, OPTIMAL, INFEASIBLE))
+        bound = np.where(already, 0.0, costs.report(nearest.lower_bound))
+        ended = np.where(found, OPTIMAL, INFEASIBLE)
+        status = np.where(already, ALREADY, np.where(nearest.proved, ended, np.where(found, FEASIBLE, UNKNOWN)))
         return Result(
             counterfactuals=counterfactuals,
             cost=cost,
-            lower_bound=cost.copy(),
+            lower_bound=bound,
             status=status,
             verified_by=verified_by,
             changed=changed,
@@ -321,15 +387,20 @@ def _nullable(cells: Cells, codes: np.ndarray) -> np.ndarray:
     return (codes == cells.n_codes - 1).any(axis=0)
 
 
-def _nearest(
-    region_map: RegionMap | None, cells: Cells, costs: CostModel, own: np.ndarray, values: np.ndarray,
-    wanted: np.ndarray, n_threads: int, progress: Callable[[int, int], None] | None,
-) -> Nearest:  # fmt: skip
-    if region_map is None:
-        return Nearest(own.copy(), np.full(len(own), np.inf), np.zeros(len(own), np.int64))
-    return nearest_boxes(
-        list(region_map.trees), cells, region_map.layout, costs, own, values, wanted, n_threads, progress
-    )
+@dataclass(frozen=True)
+class _Limits:
+    nodes: int | None
+    seconds: float | None
+
+
+def _limits(node_limit: Any, time_limit_s: Any) -> _Limits:
+    nodes = None if node_limit is None else _count("node_limit", node_limit, 1)
+    if time_limit_s is None:
+        return _Limits(nodes, None)
+    real = isinstance(time_limit_s, int | float | np.number) and not isinstance(time_limit_s, bool)
+    if not real or not float(time_limit_s) > 0.0:
+        raise OptionError(f"time_limit_s is {time_limit_s!r}; give a number of seconds above 0.")
+    return _Limits(nodes, float(time_limit_s))
 
 
 def _moved(before: np.ndarray, cells: Cells, own: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 
+from gpucf._answers import Answers
 from gpucf._boxes import BoxLayout
 from gpucf._cells import ORDERED, Cells
 from gpucf._costs import CostModel, fill_tables
@@ -19,25 +19,6 @@ from gpucf._keys import best_code, comes_first
 
 _ROWS_PER_TASK = 512
 _BOXES_IN_CACHE = 4096
-
-
-@dataclass(frozen=True, eq=False)
-class Nearest:
-    """Answers in codes.
-
-    Attributes
-    ----------
-    codes : int32 array of shape (n_rows, n_features)
-        The answer; the row's own codes where there is none.
-    cost : float64 array of shape (n_rows,)
-        The minimised sum or maximum; inf where nothing qualifies.
-    visits : int64 array of shape (n_rows,)
-        Boxes and bounding boxes of the KD-tree that were priced.
-    """
-
-    codes: np.ndarray
-    cost: np.ndarray
-    visits: np.ndarray
 
 
 def nearest_boxes(
@@ -50,7 +31,7 @@ def nearest_boxes(
     wanted: np.ndarray,
     n_threads: int,
     progress: Callable[[int, int], None] | None = None,
-) -> Nearest:
+) -> Answers:
     """The point of least key in the boxes of the wanted labels, for every row.
 
     Parameters
@@ -64,7 +45,7 @@ def nearest_boxes(
         Rows without a wanted label are left alone (cost inf).
     """
     n = len(own)
-    out = Nearest(own.copy(), np.full(n, np.inf), np.zeros(n, np.int64))
+    out = Answers.none_yet(own)
     gaps = ordered_gaps(cells)
     order = _row_order(own, wanted, sum(8 * len(t.size) for t in trees if t is not None))
     passes = [(tree, order[wanted[order, label]]) for label, tree in enumerate(trees) if tree is not None]

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpucf._answers import Answers
 from gpucf._boxes import BoxLayout
-from gpucf._cells import Cells
+from gpucf._cells import ORDERED, Cells
 from gpucf._costs import CostModel
 from gpucf._ensemble import Ensemble
 from gpucf._errors import ModelTooLargeError
 from gpucf._labels import LabelRule
-from gpucf._masks import make_masks
+from gpucf._masks import LeafMasks, make_masks
 from gpucf._query import ordered_gaps
 from gpucf._regionmap import model_labels
 from gpucf._search_kernel import (
@@ -49,30 +50,6 @@ class Searcher:
     trees: Trees
 
 
-@dataclass(frozen=True, eq=False)
-class Found:
-    """Answers in codes.
-
-    Attributes
-    ----------
-    codes : int32 array of shape (n_rows, n_features)
-        The best point found; the row's own codes where there is none.
-    cost : float64 array of shape (n_rows,)
-        Its cost (the minimised sum or maximum), inf where nothing was found.
-    lower_bound : float64 array of shape (n_rows,)
-        Certified: nothing that qualifies costs less.
-    proved : bool array of shape (n_rows,)
-        The cost is the least (or, if inf, nothing qualifies).
-    nodes : int64 array of shape (n_rows,)
-    """
-
-    codes: np.ndarray
-    cost: np.ndarray
-    lower_bound: np.ndarray
-    proved: np.ndarray
-    nodes: np.ndarray
-
-
 def make_searcher(ensemble: Ensemble, cells: Cells) -> Searcher:
     """Leaf masks and flat trees for the search.
 
@@ -85,8 +62,9 @@ def make_searcher(ensemble: Ensemble, cells: Cells) -> Searcher:
     size = 16 * int(cells.code_start[-1]) * n_words
     if size > _MASK_BYTES_LIMIT:
         raise ModelTooLargeError(
-            f"the leaf masks of this model would take {size / 2**30:.1f} GiB ({len(ensemble.leaf_value):,} leaves over "
-            f"{int(cells.code_start[-1]):,} cells); at most {_MASK_BYTES_LIMIT >> 30} GiB are used. Use a smaller model."
+            f"the leaf masks of this model would take {size / 2**30:.1f} GiB ({len(ensemble.leaf_value):,} leaves "
+            f"over {int(cells.code_start[-1]):,} cells); at most {_MASK_BYTES_LIMIT >> 30} GiB are used. Use a smaller "
+            "model."
         )
     masks = make_masks(ensemble, cells)
     layout = BoxLayout.of(cells, np.zeros(cells.n_features, bool))
@@ -96,8 +74,8 @@ def make_searcher(ensemble: Ensemble, cells: Cells) -> Searcher:
     )  # fmt: skip
     trees = Trees(
         ensemble.tree_start, ensemble.left, ensemble.right, cells.node_split, masks.word_start, masks.at_least,
-        masks.at_most, masks.full, masks.value, ensemble.tree_output, ensemble.base,
-        _sorted_leaves(ensemble, masks.value, masks.word_start, masks.full),
+        masks.at_most, masks.full, _non_missing(cells, masks), masks.value, masks.leaf_node, *_parents(ensemble),
+        ensemble.tree_output, ensemble.base, _sorted_leaves(masks), _one_word(masks),
     )  # fmt: skip
     return Searcher(ensemble, cells, space, trees)
 
@@ -107,14 +85,46 @@ def _leaves_per_tree(ensemble: Ensemble) -> np.ndarray:
     return np.bincount(owner[ensemble.leaf >= 0], minlength=ensemble.n_trees)
 
 
-def _sorted_leaves(ensemble: Ensemble, value: np.ndarray, word_start: np.ndarray, full: np.ndarray) -> bool:
+def _non_missing(cells: Cells, masks: LeafMasks) -> np.ndarray:
+    out = np.empty((cells.n_features, len(masks.full)), np.uint64)
+    for j in range(cells.n_features):
+        begin, last = int(cells.code_start[j]), int(cells.code_start[j + 1]) - 1
+        if cells.kind[j] == ORDERED:
+            out[j] = masks.at_least[begin] & masks.at_most[last - 1]
+        else:
+            out[j] = np.bitwise_or.reduce(masks.at_least[begin:last], axis=0)
+    return out
+
+
+def _parents(ensemble: Ensemble) -> tuple[np.ndarray, np.ndarray]:
+    """Parent and depth of every node; children lie behind their parents."""
+    parent = np.full(ensemble.n_nodes, -1, np.int32)
+    inner = np.flatnonzero(ensemble.left >= 0)
+    parent[ensemble.left[inner]] = inner
+    parent[ensemble.right[inner]] = inner
+    depth = np.zeros(ensemble.n_nodes, np.int32)
+    level = ensemble.tree_start[:-1]
+    while len(level):
+        level = level[ensemble.left[level] >= 0]
+        children = np.concatenate([ensemble.left[level], ensemble.right[level]])
+        depth[children] = depth[parent[children]] + 1
+        level = children
+    return parent, depth
+
+
+def _one_word(masks: LeafMasks) -> bool:
+    return masks.value.shape[1] == 1 and bool(np.all(np.diff(masks.word_start) == 1))
+
+
+def _sorted_leaves(masks: LeafMasks) -> bool:
     """Whether every output is monotone along the leaves of every tree (the last output falls by construction)."""
+    value = masks.value
     if value.shape[1] == 1:
         return True
     if value.shape[1] > 2:
         return False
-    leaf = np.flatnonzero((full[:, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1))
-    tree = np.searchsorted(word_start, leaf // 64, side="right")
+    leaf = np.flatnonzero((masks.full[:, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1))
+    tree = np.searchsorted(masks.word_start, leaf // 64, side="right")
     rises = np.diff(value[leaf, 0]) >= 0
     return bool(np.all(rises | (np.diff(tree) > 0)))
 
@@ -132,7 +142,7 @@ def search(
     node_limit: int | None = None,
     time_limit_s: float | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> Found:
+) -> Answers:
     """The point of least key that has (or, with `negate`, has not) a label, for the rows `which`.
 
     Parameters
@@ -162,7 +172,7 @@ def search(
             break
         slice_nodes = min(slice_nodes * SLICE_GROWTH, largest)
     proved = np.isin(rows.status, (OPTIMAL, INFEASIBLE))
-    return Found(rows.codes, rows.cost, np.minimum(rows.bound, rows.cost), proved, rows.nodes)
+    return Answers(rows.codes, rows.cost, np.minimum(rows.bound, rows.cost), proved, rows.nodes)
 
 
 class _Runner:
@@ -242,12 +252,11 @@ class _Runner:
             np.zeros((rows, f)), np.zeros(rows),
         )  # fmt: skip
         n_codes, n_out, leaf_out = int(space.code_start[-1]), ensemble.n_outputs, trees.value.shape[1]
-        dtype = ensemble.score_dtype
+        dtype, n_splits, t = ensemble.score_dtype, len(space.split_feature), ensemble.n_trees
         scratch = Scratch(
-            np.zeros(n_codes), np.zeros(n_codes), np.zeros((ensemble.n_trees, leaf_out), dtype),
-            np.zeros((ensemble.n_trees, leaf_out), dtype), np.zeros(n_out, dtype), np.zeros(n_out, dtype),
-            np.zeros(n_out), np.zeros(n_out), np.zeros(len(space.split_feature)),
-            np.zeros(ensemble.n_trees, np.int64), np.zeros(f, np.int32), np.zeros(f, np.int32), np.zeros(1),
+            np.zeros(n_codes), np.zeros(n_codes), np.zeros(leaf_out, dtype), np.zeros(leaf_out, dtype), np.zeros(t),
+            np.zeros(t, np.int64), np.zeros(t, np.int64), np.zeros(n_out, dtype), np.zeros(n_out, dtype),
+            np.zeros(n_out), np.zeros(n_out), np.zeros(n_splits), np.zeros(n_splits), np.zeros(t, np.int64),
+            np.zeros(f, np.int32), np.zeros(f, np.int32), np.zeros(1),
         )  # fmt: skip
         return stack, scratch
-

@@ -47,8 +47,10 @@ class Space(NamedTuple):
 class Trees(NamedTuple):
     """Trees and leaf masks (see `Ensemble` and `LeafMasks`).
 
-    ``sorted_leaves``: in every tree all outputs are monotone along the leaves, so that the first and the last reachable
-    leaf hold the extremes of every output.
+    ``non_missing`` holds, by feature, the leaves that some code other than "missing" leaves reachable. ``leaf_node`` is
+    the node of each leaf bit; ``parent`` and ``depth`` are by node. ``sorted_leaves``: in every tree all outputs are
+    monotone along the leaves, so that the first and the last reachable leaf hold the extremes of every output.
+    ``one_word``: one output, and no tree has more than 64 leaves.
     """
 
     tree_start: Any
@@ -59,10 +61,15 @@ class Trees(NamedTuple):
     at_least: Any
     at_most: Any
     full: Any
+    non_missing: Any
     value: Any
+    leaf_node: Any
+    parent: Any
+    depth: Any
     tree_output: Any
     base: Any
     sorted_leaves: Any
+    one_word: Any
 
 
 class Prices(NamedTuple):
@@ -96,11 +103,15 @@ class Scratch(NamedTuple):
     displacement: Any
     low: Any
     high: Any
+    spread: Any
+    first: Any
+    last: Any
     sum_low: Any
     sum_high: Any
     raw_low: Any
     raw_high: Any
     weight: Any
+    factor: Any
     touched: Any
     codes: Any
     best: Any
@@ -161,32 +172,29 @@ def _total(d, is_max, stack):
 
 
 @helper
-def _start_node(own, space, trees, stack, price):
-    """Row 0 of the stack: everything that is permitted at all."""
+def _start_node(own, space, trees, stack):
+    """Row 0 of the stack: every code, but a missing value stays missing and no other becomes it."""
     for w in range(len(trees.full)):
         stack.mask[0, w] = trees.full[w]
     for j in range(len(space.kind)):
         stack.feature_price[0, j] = 0.0
         first = space.code_start[j]
         missing = space.code_start[j + 1] - first - 1
-        if space.kind[j] == ORDERED:
-            stack.lo[0, j] = 0
-            stack.hi[0, j] = missing - 1
-            if own[j] == missing:  # stays missing
-                stack.lo[0, j] = missing
-                stack.hi[0, j] = missing
-                for w in range(len(trees.full)):
-                    stack.mask[0, w] &= trees.at_least[first + missing, w]
-            else:
-                for w in range(len(trees.full)):
-                    stack.mask[0, w] &= trees.at_least[first, w] & trees.at_most[first + missing - 1, w]
+        is_missing = own[j] == missing
+        stack.lo[0, j] = missing if is_missing else 0
+        stack.hi[0, j] = missing if is_missing else missing - 1
+        if is_missing:
+            for w in range(len(trees.full)):
+                stack.mask[0, w] &= trees.at_least[first + missing, w]
         else:
-            for w in range(space.set_start[j], space.set_start[j + 1]):
-                stack.sets[0, w] = np.uint64(0)
-            for code in range(missing + 1):
-                if price[first + code] < np.inf:
-                    stack.sets[0, space.set_start[j] + (code >> 6)] |= np.uint64(1) << np.uint64(code & 63)
-            _and_sets(0, j, space, trees, stack)
+            for w in range(len(trees.full)):
+                stack.mask[0, w] &= trees.non_missing[j, w]
+        for w in range(space.set_start[j], space.set_start[j + 1]):
+            base = 64 * (w - space.set_start[j])
+            stack.sets[0, w] = np.uint64(0)
+            for code in range(base, min(base + 64, missing + 1)):
+                if (code == missing) == is_missing:
+                    stack.sets[0, w] |= np.uint64(1) << np.uint64(code & 63)
     stack.cost[0] = 0.0
 
 
@@ -288,49 +296,74 @@ def _payable(p, limit):
 
 
 @helper
-def _bound(d, trees, stack, low, high, sum_low, sum_high):
-    """Library's sums over the smallest and the largest reachable leaves, output by output; leaves kept by tree."""
-    n_out = trees.value.shape[1]
+def _bound(d, trees, stack, scratch):
+    """Library's sums over the smallest and the largest reachable leaves; returns the largest leaf range of a tree.
+
+    Leaves the range, the first and the last reachable leaf of each tree behind for branching.
+    """
+    sum_low = scratch.sum_low
+    sum_high = scratch.sum_high
     for c in range(len(trees.base)):
         sum_low[c] = trees.base[c]
         sum_high[c] = trees.base[c]
+    largest = 0.0
+    if trees.one_word and len(trees.base) == 1:
+        total_low = sum_low[0]
+        total_high = sum_high[0]
+        for t in range(len(trees.tree_output)):
+            members = stack.mask[d, t]
+            first = 64 * t + np.int64(trailing_zeros(members))
+            last = 64 * t + 63 - np.int64(leading_zeros(members))
+            a = trees.value[first, 0]
+            b = trees.value[last, 0]
+            total_high = total_high + a
+            total_low = total_low + b
+            scratch.first[t] = first
+            scratch.last[t] = last
+            spread = np.float64(a) - np.float64(b)
+            scratch.spread[t] = spread
+            largest = max(largest, spread)
+        sum_low[0] = total_low
+        sum_high[0] = total_high
+        return largest
+    n_out = trees.value.shape[1]
     for t in range(len(trees.tree_output)):
         begin = trees.word_start[t]
         end = trees.word_start[t + 1]
-        if trees.sorted_leaves:
-            w = begin
-            while stack.mask[d, w] == 0:
-                w += 1
-            first = 64 * w + np.int64(trailing_zeros(stack.mask[d, w]))
-            w = end - 1
-            while stack.mask[d, w] == 0:
-                w -= 1
-            last = 64 * w + 63 - np.int64(leading_zeros(stack.mask[d, w]))
-            for c in range(n_out):
-                a = trees.value[first, c]
-                b = trees.value[last, c]
-                low[t, c] = min(a, b)
-                high[t, c] = max(a, b)
-        else:
-            some = False
+        w = begin
+        while stack.mask[d, w] == 0:
+            w += 1
+        first = 64 * w + np.int64(trailing_zeros(stack.mask[d, w]))
+        w = end - 1
+        while stack.mask[d, w] == 0:
+            w -= 1
+        last = 64 * w + 63 - np.int64(leading_zeros(stack.mask[d, w]))
+        for c in range(n_out):
+            a = trees.value[first, c]
+            b = trees.value[last, c]
+            scratch.low[c] = min(a, b)
+            scratch.high[c] = max(a, b)
+        if not trees.sorted_leaves:
             for w in range(begin, end):
                 members = stack.mask[d, w]
                 while members != 0:
                     row = 64 * w + np.int64(trailing_zeros(members))
                     members &= members - np.uint64(1)
                     for c in range(n_out):
-                        v = trees.value[row, c]
-                        low[t, c] = min(low[t, c], v) if some else v
-                        high[t, c] = max(high[t, c], v) if some else v
-                    some = True
+                        scratch.low[c] = min(scratch.low[c], trees.value[row, c])
+                        scratch.high[c] = max(scratch.high[c], trees.value[row, c])
         output = trees.tree_output[t]
-        if output != VECTOR_LEAF:
-            sum_low[output] = sum_low[output] + low[t, 0]
-            sum_high[output] = sum_high[output] + high[t, 0]
-        else:
-            for c in range(n_out):
-                sum_low[c] = sum_low[c] + low[t, c]
-                sum_high[c] = sum_high[c] + high[t, c]
+        spread = 0.0
+        for c in range(n_out):
+            k = c if output == VECTOR_LEAF else np.int64(output)
+            sum_low[k] = sum_low[k] + scratch.low[c]
+            sum_high[k] = sum_high[k] + scratch.high[c]
+            spread += np.float64(scratch.high[c]) - np.float64(scratch.low[c])
+        scratch.first[t] = first
+        scratch.last[t] = last
+        scratch.spread[t] = spread
+        largest = max(largest, spread)
+    return largest
 
 
 @helper
@@ -398,26 +431,6 @@ def _precedes(codes, total, best, best_total, own, space, price, displacement):
 
 
 @inline
-def _sides(d, s, space, stack):
-    """Which sides of split `s` the box reaches: bit 0 left, bit 1 right."""
-    j = space.split_feature[s]
-    if space.kind[j] == ORDERED:
-        missing = space.code_start[j + 1] - space.code_start[j] - 1
-        if stack.lo[d, j] == missing:
-            return 1 if space.split_missing_left[s] else 2
-        cut = space.split_cut[s]
-        return (1 if stack.lo[d, j] <= cut else 0) + (2 if stack.hi[d, j] > cut else 0)
-    sides = 0
-    for w in range(space.set_start[j], space.set_start[j + 1]):
-        goes_left = space.set_words[space.split_set[s], w - space.set_start[j]]
-        if stack.sets[d, w] & goes_left != 0:
-            sides |= 1
-        if stack.sets[d, w] & ~goes_left != 0:
-            sides |= 2
-    return sides
-
-
-@inline
 def _side_price(d, s, is_left, own, space, stack, price):
     """Least price of the split's feature on one side of the split."""
     j = space.split_feature[s]
@@ -437,51 +450,44 @@ def _side_price(d, s, is_left, own, space, stack, price):
 
 
 @helper
-def _pick_split(d, budget, own, space, trees, stack, price, low, high, weight, touched):
-    """The undecided split to branch on, or -1 where no tree has a leaf range left.
+def _pick_split(d, budget, largest, own, space, trees, stack, scratch):
+    """The undecided split to branch on.
 
-    The sum over trees of (leaf range) x (0.2 + what the dearer side adds / what is left of the budget) decides; only
-    trees with a large range take part.
+    A tree votes for the split at which the paths to its first and its last reachable leaf part, which the box reaches
+    on both sides. The sum over trees of (leaf range) x (0.2 + what the dearer side adds / what is left of the budget)
+    decides; only trees with a large range take part.
     """
-    n_trees = len(trees.tree_output)
-    largest = 0.0
-    for t in range(n_trees):
-        spread = 0.0
-        for c in range(low.shape[1]):
-            spread += np.float64(high[t, c]) - np.float64(low[t, c])
-        largest = max(largest, spread)
-    if largest <= 0.0:
-        return -1
     left_over = budget - stack.cost[d]
     n_touched = 0
     best = -1
     best_weight = 0.0
-    for t in range(n_trees):
-        spread = 0.0
-        for c in range(low.shape[1]):
-            spread += np.float64(high[t, c]) - np.float64(low[t, c])
+    for t in range(len(trees.tree_output)):
+        spread = scratch.spread[t]
         if spread < SHARE_OF_LARGEST * largest:
             continue
-        node = trees.tree_start[t]
-        while True:
-            s = trees.node_split[node]
-            sides = _sides(d, s, space, stack)
-            if sides == 3:
-                break
-            node = np.int64(trees.left[node] if sides == 1 else trees.right[node])
-        j = space.split_feature[s]
-        far = max(_side_price(d, s, True, own, space, stack, price), _side_price(d, s, False, own, space, stack, price))
-        extra = far - stack.feature_price[d, j]
-        ratio = min(extra / left_over, 1.0) if 0.0 < left_over < np.inf else 0.0
-        if weight[s] == 0.0:
-            touched[n_touched] = s
+        a = np.int64(trees.leaf_node[scratch.first[t]])
+        b = np.int64(trees.leaf_node[scratch.last[t]])
+        while a != b:
+            if trees.depth[a] >= trees.depth[b]:
+                a = np.int64(trees.parent[a])
+            else:
+                b = np.int64(trees.parent[b])
+        s = trees.node_split[a]
+        if scratch.weight[s] == 0.0:
+            far = max(
+                _side_price(d, s, True, own, space, stack, scratch.price),
+                _side_price(d, s, False, own, space, stack, scratch.price),
+            )
+            extra = far - stack.feature_price[d, space.split_feature[s]]
+            scratch.factor[s] = FLOOR + (min(extra / left_over, 1.0) if 0.0 < left_over < np.inf else 0.0)
+            scratch.touched[n_touched] = s
             n_touched += 1
-        weight[s] += spread * (FLOOR + ratio)
-        if weight[s] > best_weight:
-            best_weight = weight[s]
+        scratch.weight[s] += spread * scratch.factor[s]
+        if scratch.weight[s] > best_weight:
+            best_weight = scratch.weight[s]
             best = s
     for i in range(n_touched):
-        weight[touched[i]] = 0.0
+        scratch.weight[scratch.touched[i]] = 0.0
     return best
 
 
@@ -583,7 +589,7 @@ def _search_row(row, node_limit, rule, space, trees, prices, stack, scratch, row
                 budget = price[code]
     status = LIMIT
     while status == LIMIT:
-        _start_node(own, space, trees, stack, price)
+        _start_node(own, space, trees, stack)
         scratch.excluded[0] = np.inf
         d = 0
         while d >= 0:
@@ -604,16 +610,18 @@ def _search_row(row, node_limit, rule, space, trees, prices, stack, scratch, row
                     d -= 1
                     continue
             _clip(d, min(budget, best_cost), prices.is_max, own, space, trees, stack, price, scratch.excluded)
-            _bound(d, trees, stack, scratch.low, scratch.high, scratch.sum_low, scratch.sum_high)
-            outlook = _outlook(rule, rows.label[row], scratch.sum_low, scratch.sum_high, scratch.raw_low, scratch.raw_high)
+            largest = _bound(d, trees, stack, scratch)
+            outlook = _outlook(
+                rule, rows.label[row], scratch.sum_low, scratch.sum_high, scratch.raw_low, scratch.raw_high
+            )
             if outlook & wanted == 0:
                 d -= 1
                 continue
             s = -1
             if outlook & (3 - wanted) != 0:
-                s = _pick_split(d, min(budget, best_cost), own, space, trees, stack, price, scratch.low, scratch.high,
-                                scratch.weight, scratch.touched)  # fmt: skip
-                if s < 0:
+                if largest > 0.0:
+                    s = _pick_split(d, min(budget, best_cost), largest, own, space, trees, stack, scratch)
+                else:
                     label = _settled_label(rule, d, space, stack, scratch.sum_low, scratch.raw_low, rows.asked,
                                            rows.asked_label, scratch.codes)  # fmt: skip
                     if label == ASK:
@@ -642,7 +650,7 @@ def _search_row(row, node_limit, rule, space, trees, prices, stack, scratch, row
             d += 1
         if d >= 0:
             break
-        if best_cost <= budget:
+        if best_cost < np.inf and best_cost <= budget:
             status = OPTIMAL
         elif scratch.excluded[0] == np.inf:
             status = OPTIMAL if best_cost < np.inf else INFEASIBLE

@@ -196,7 +196,7 @@ def test_a_background_that_does_not_fit_is_refused() -> None:
 
 
 def test_a_map_that_does_not_fit_says_how_far_it_got(rows: pd.DataFrame) -> None:
-    engine = gpucf.Engine(forest(n_estimators=10, max_depth=5), background=data()[0], max_regions=20)
+    engine = gpucf.Engine(forest(n_estimators=10, max_depth=5), background=data()[0], method="map", max_regions=20)
     with pytest.raises(MapTooLargeError, match=r"regions after [0-9.]+% of the space \(max_regions=20\)") as caught:
         engine.query(rows)
     assert caught.value.n_regions >= 20 and 0 <= caught.value.share_done < 1

@@ -1,0 +1,39 @@
+"""Answers in codes: what the map and the search both give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """The best point of every row.
+
+    Attributes
+    ----------
+    codes : int32 array of shape (n_rows, n_features)
+        The row's own codes where nothing was found.
+    cost : float64 array of shape (n_rows,)
+        The minimised sum or maximum; inf where nothing was found.
+    lower_bound : float64 array of shape (n_rows,)
+        Certified: nothing that qualifies costs less.
+    proved : bool array of shape (n_rows,)
+        The cost is the least; where it is inf, nothing qualifies.
+    visits : int64 array of shape (n_rows,)
+        Boxes priced (map) or nodes looked at (search).
+    """
+
+    codes: np.ndarray
+    cost: np.ndarray
+    lower_bound: np.ndarray
+    proved: np.ndarray
+    visits: np.ndarray
+
+    @classmethod
+    def none_yet(cls, own: np.ndarray) -> Answers:
+        """Nothing found for any row, and proved so: to be filled in."""
+        n = len(own)
+        cost = np.full(n, np.inf)
+        return cls(own.copy(), cost, cost, np.ones(n, bool), np.zeros(n, np.int64))
