@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,9 +73,10 @@ def make_searcher(ensemble: Ensemble, cells: Cells) -> Searcher:
         cells.kind, cells.code_start, layout.set_start, ordered_gaps(cells), cells.split_feature, cells.split_cut,
         cells.split_set, cells.split_missing_left, cells.set_words,
     )  # fmt: skip
+    non_missing = _non_missing(cells, masks)
     trees = Trees(
         ensemble.tree_start, ensemble.left, ensemble.right, cells.node_split, masks.word_start, masks.at_least,
-        masks.at_most, masks.full, _non_missing(cells, masks), masks.value, masks.leaf_node, *_parents(ensemble),
+        masks.at_most, masks.full, non_missing, masks.full & np.bitwise_and.reduce(non_missing, axis=0), masks.value, masks.leaf_node, *_parents(ensemble),
         ensemble.tree_output, ensemble.base, _sorted_leaves(masks), _one_word(masks),
     )  # fmt: skip
     return Searcher(ensemble, cells, space, trees)
@@ -154,48 +156,67 @@ def search(
     node_limit : int, optional
         Nodes that a row may take; then its best answer so far is returned with a certified bound.
     time_limit_s : float, optional
-        Time for the whole call, looked at between slices of nodes.
+        Time for the whole call.
     """
     n = len(own)
     rows = Rows(
         own, values, label, negate, np.full(n, LIMIT, np.int8), own.copy(), np.full(n, np.inf), np.zeros(n),
-        np.zeros(n, np.int64), np.zeros((0, own.shape[1]), np.int32), np.zeros(0, np.int64),
+        np.zeros(n, np.int64), own.copy(), np.zeros((0, own.shape[1]), np.int32), np.zeros(0, np.int64),
     )  # fmt: skip
-    runner = _Runner(searcher, rule, costs, n_threads, progress, len(which))
-    deadline = np.inf if time_limit_s is None else time.monotonic() + time_limit_s
-    largest = np.iinfo(np.int64).max if node_limit is None else node_limit
+    # With a node limit a row's status must not depend on the rows before it.
+    runner = _Runner(searcher, rule, costs, n_threads, node_limit is None, progress, n, len(which))
+    largest = np.iinfo(np.int64).max if node_limit is None else min(node_limit, np.iinfo(np.int64).max)
     pending, slice_nodes = which, min(FIRST_SLICE, largest)
-    while len(pending):
-        rows = runner.run(rows, pending, slice_nodes, deadline)
-        pending = pending[rows.status[pending] == LIMIT]
-        if slice_nodes >= largest or time.monotonic() > deadline:
-            break
-        slice_nodes = min(slice_nodes * SLICE_GROWTH, largest)
+    with _deadline(runner.stop, time_limit_s):
+        while len(pending):
+            rows = runner.run(rows, pending, slice_nodes)
+            pending = pending[rows.status[pending] == LIMIT]
+            if slice_nodes >= largest or runner.stop[0]:
+                break
+            slice_nodes = min(slice_nodes * SLICE_GROWTH, largest)
+    if progress is not None:
+        progress(n, n)
     proved = np.isin(rows.status, (OPTIMAL, INFEASIBLE))
     return Answers(rows.codes, rows.cost, np.minimum(rows.bound, rows.cost), proved, rows.nodes)
+
+
+@contextmanager
+def _deadline(stop: np.ndarray, time_limit_s: float | None) -> Iterator[None]:
+    """Raise ``stop[0]`` when the time is over; the kernels look at it at every node."""
+    if time_limit_s is None or time_limit_s > threading.TIMEOUT_MAX:
+        yield
+        return
+    timer = threading.Timer(time_limit_s, stop.__setitem__, (0, 1))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class _Runner:
     """Runs slices of rows on threads, each with a stack and a work space of its own."""
 
     def __init__(
-        self, searcher: Searcher, rule: LabelRule, costs: CostModel, n_threads: int,
-        progress: Callable[[int, int], None] | None, n_total: int,
+        self, searcher: Searcher, rule: LabelRule, costs: CostModel, n_threads: int, learn: bool,
+        progress: Callable[[int, int], None] | None, n_total: int, n_open: int,
     ) -> None:  # fmt: skip
-        self.searcher, self.rule, self.n_threads = searcher, rule, n_threads
-        self.progress, self.n_total = progress, n_total
+        self.searcher, self.rule, self.n_threads, self.learn = searcher, rule, n_threads, learn
+        self.progress, self.n_total, self.n_open = progress, n_total, n_open
         cells = searcher.cells
         self.prices = Prices(
             costs.code, costs.is_max, cells.cell_lo, cells.cell_hi, costs.weight, costs.scale, costs.may_rise,
             costs.may_fall,
         )  # fmt: skip
         self.depth = 64
+        self.stop = np.zeros(1, np.int64)
 
-    def run(self, rows: Rows, pending: np.ndarray, slice_nodes: int, deadline: float) -> Rows:
+    def run(self, rows: Rows, pending: np.ndarray, slice_nodes: int) -> Rows:
         """Give every pending row one slice; questions to the library's arithmetic and deep stacks are seen to."""
         left = pending
         while len(left):
-            self._run_once(rows, left, slice_nodes, deadline)
+            self._run_once(rows, left, slice_nodes)
             asked = left[rows.status[left] == ASKED]
             deep = left[rows.status[left] == TOO_DEEP]
             if len(deep):
@@ -207,39 +228,35 @@ class _Runner:
 
     def _answer(self, rows: Rows, asked: np.ndarray) -> Rows:
         """Add the labels of the asked points to the known ones."""
-        points = np.unique(rows.codes[asked], axis=0)
+        points = np.unique(rows.question[asked], axis=0)
         ensemble, cells = self.searcher.ensemble, self.searcher.cells
         labels = model_labels(ensemble, cells, self.rule, points, np.zeros(points.shape, bool))
-        rows.codes[asked] = rows.own[asked]  # the answer starts afresh: the question took its place
-        rows.cost[asked] = np.inf
         return rows._replace(
             asked=np.concatenate([rows.asked, points]), asked_label=np.concatenate([rows.asked_label, labels])
         )
 
-    def _run_once(self, rows: Rows, left: np.ndarray, slice_nodes: int, deadline: float) -> None:
+    def _run_once(self, rows: Rows, left: np.ndarray, slice_nodes: int) -> None:
         tasks = [left[i : i + _ROWS_PER_TASK] for i in range(0, len(left), _ROWS_PER_TASK)]
-        stop = np.zeros(1, np.int64)
         free = [self._work_space() for _ in range(self.n_threads)]
-        done = 0
+        rows.status[left] = LIMIT  # a row that is not reached any more has no question either
 
         def work(task: np.ndarray) -> int:
             stack, scratch = free.pop()
-            if time.monotonic() <= deadline:
-                search_rows(
-                    task, slice_nodes, stop, self.rule, self.searcher.space, self.searcher.trees, self.prices, stack,
-                    scratch, rows,
-                )  # fmt: skip
+            search_rows(
+                task, slice_nodes, self.learn, self.stop, self.rule, self.searcher.space, self.searcher.trees,
+                self.prices, stack, scratch, rows,
+            )  # fmt: skip
             free.append((stack, scratch))
-            return int((rows.status[task] != LIMIT).sum())
+            return int(np.isin(rows.status[task], (OPTIMAL, INFEASIBLE)).sum())
 
         with ThreadPoolExecutor(self.n_threads) as pool:
             try:
                 for finished in pool.map(work, tasks):
-                    done += finished
+                    self.n_open -= finished
                     if self.progress is not None:
-                        self.progress(min(done, self.n_total), self.n_total)
+                        self.progress(self.n_total - self.n_open, self.n_total)
             except BaseException:
-                stop[0] = 1
+                self.stop[0] = 1
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
 
@@ -257,6 +274,6 @@ class _Runner:
             np.zeros(n_codes), np.zeros(n_codes), np.zeros(leaf_out, dtype), np.zeros(leaf_out, dtype), np.zeros(t),
             np.zeros(t, np.int64), np.zeros(t, np.int64), np.zeros(n_out, dtype), np.zeros(n_out, dtype),
             np.zeros(n_out), np.zeros(n_out), np.zeros(n_splits), np.zeros(n_splits), np.zeros(t, np.int64),
-            np.zeros(f, np.int32), np.zeros(f, np.int32), np.zeros(1),
+            np.zeros(f, np.int32), np.zeros(f, np.int32), np.zeros(1), np.zeros(1),
         )  # fmt: skip
         return stack, scratch

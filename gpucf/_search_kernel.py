@@ -26,6 +26,7 @@ from gpucf._labels import ASK, CLASS, THRESHOLD, label_of_sums, post_sums, softm
 INFEASIBLE, OPTIMAL, LIMIT, ASKED, TOO_DEEP = 0, 1, 2, 3, 4
 GROWTH = 1.7
 SHARE_OF_LARGEST = 0.6  # trees whose leaf range is at least this share of the largest take part in branching
+GUESS = 0.5  # of the usual cost of earlier rows: the first budget
 FLOOR = 0.2  # weight of a split whose sides cost the same
 EPS = 2.220446049250313e-16
 
@@ -47,8 +48,8 @@ class Space(NamedTuple):
 class Trees(NamedTuple):
     """Trees and leaf masks (see `Ensemble` and `LeafMasks`).
 
-    ``non_missing`` holds, by feature, the leaves that some code other than "missing" leaves reachable. ``leaf_node`` is
-    the node of each leaf bit; ``parent`` and ``depth`` are by node. ``sorted_leaves``: in every tree all outputs are
+    ``non_missing`` holds, by feature, the leaves that some code other than "missing" leaves reachable, ``none_missing``
+    the leaves that all features together do. ``leaf_node`` is the node of each leaf bit; ``parent`` and ``depth`` are by node. ``sorted_leaves``: in every tree all outputs are
     monotone along the leaves, so that the first and the last reachable leaf hold the extremes of every output.
     ``one_word``: one output, and no tree has more than 64 leaves.
     """
@@ -62,6 +63,7 @@ class Trees(NamedTuple):
     at_most: Any
     full: Any
     non_missing: Any
+    none_missing: Any
     value: Any
     leaf_node: Any
     parent: Any
@@ -116,13 +118,15 @@ class Scratch(NamedTuple):
     codes: Any
     best: Any
     excluded: Any
+    usual: Any
 
 
 class Rows(NamedTuple):
     """What comes in and goes out, by row.
 
     ``label`` is the wanted label, or with ``negate`` the unwanted one; ``bound`` a certified lower bound to start
-    from. ``asked`` and ``asked_label`` hold points whose label the library's arithmetic has told.
+    from. ``question`` is the point whose label must be asked; ``asked`` and ``asked_label`` hold those that the
+    library's arithmetic has told.
     """
 
     own: Any
@@ -134,6 +138,7 @@ class Rows(NamedTuple):
     cost: Any
     bound: Any
     nodes: Any
+    question: Any
     asked: Any
     asked_label: Any
 
@@ -174,8 +179,11 @@ def _total(d, is_max, stack):
 @helper
 def _start_node(own, space, trees, stack):
     """Row 0 of the stack: every code, but a missing value stays missing and no other becomes it."""
+    some_missing = False
+    for j in range(len(space.kind)):
+        some_missing = some_missing or own[j] == space.code_start[j + 1] - space.code_start[j] - 1
     for w in range(len(trees.full)):
-        stack.mask[0, w] = trees.full[w]
+        stack.mask[0, w] = trees.full[w] if some_missing else trees.none_missing[w]
     for j in range(len(space.kind)):
         stack.feature_price[0, j] = 0.0
         first = space.code_start[j]
@@ -186,7 +194,7 @@ def _start_node(own, space, trees, stack):
         if is_missing:
             for w in range(len(trees.full)):
                 stack.mask[0, w] &= trees.at_least[first + missing, w]
-        else:
+        elif some_missing:
             for w in range(len(trees.full)):
                 stack.mask[0, w] &= trees.non_missing[j, w]
         for w in range(space.set_start[j], space.set_start[j + 1]):
@@ -327,6 +335,28 @@ def _bound(d, trees, stack, scratch):
         sum_high[0] = total_high
         return largest
     n_out = trees.value.shape[1]
+    if n_out == 2 and trees.sorted_leaves:  # a forest of two classes: one falls along the leaves, the other rises
+        low_0, high_0, low_1, high_1 = sum_low[0], sum_high[0], sum_low[1], sum_high[1]
+        for t in range(len(trees.tree_output)):
+            w = trees.word_start[t]
+            while stack.mask[d, w] == 0:
+                w += 1
+            first = 64 * w + np.int64(trailing_zeros(stack.mask[d, w]))
+            w = trees.word_start[t + 1] - 1
+            while stack.mask[d, w] == 0:
+                w -= 1
+            last = 64 * w + 63 - np.int64(leading_zeros(stack.mask[d, w]))
+            high_1 = high_1 + trees.value[first, 1]
+            low_0 = low_0 + trees.value[first, 0]
+            low_1 = low_1 + trees.value[last, 1]
+            high_0 = high_0 + trees.value[last, 0]
+            scratch.first[t] = first
+            scratch.last[t] = last
+            spread = (trees.value[first, 1] - trees.value[last, 1]) + (trees.value[last, 0] - trees.value[first, 0])
+            scratch.spread[t] = spread
+            largest = max(largest, spread)
+        sum_low[0], sum_high[0], sum_low[1], sum_high[1] = low_0, high_0, low_1, high_1
+        return largest
     for t in range(len(trees.tree_output)):
         begin = trees.word_start[t]
         end = trees.word_start[t + 1]
@@ -483,7 +513,7 @@ def _pick_split(d, budget, largest, own, space, trees, stack, scratch):
             scratch.touched[n_touched] = s
             n_touched += 1
         scratch.weight[s] += spread * scratch.factor[s]
-        if scratch.weight[s] > best_weight:
+        if best < 0 or scratch.weight[s] > best_weight:  # the weight of a denormal range may be 0
             best_weight = scratch.weight[s]
             best = s
     for i in range(n_touched):
@@ -561,8 +591,12 @@ def _settled_label(rule, d, space, stack, sums, raw, asked, asked_label, codes):
 
 
 @helper
-def _search_row(row, node_limit, rule, space, trees, prices, stack, scratch, rows):
-    """Answer one row; see `Rows` for what is written."""
+def _search_row(row, node_limit, learn, stop, rule, space, trees, prices, stack, scratch, rows):
+    """Answer one row; see `Rows` for what is written.
+
+    A run that ends in a question or in want of a deeper stack leaves no trace but that: the next one then takes the
+    same way as if the answer had been known, so that a limited answer does not depend on the other rows of the table.
+    """
     own = rows.own[row]
     price = scratch.price
     displacement = scratch.displacement
@@ -580,20 +614,23 @@ def _search_row(row, node_limit, rule, space, trees, prices, stack, scratch, row
     wanted = 1
     if rows.negate[row]:
         wanted = 2
-    nodes = 0
-    budget = rows.bound[row]
+    nodes = rows.nodes[row]
+    bound = rows.bound[row]
+    budget = bound
     if budget <= 0.0:
         budget = np.inf
         for code in range(space.code_start[-1]):
             if 0.0 < price[code] < budget:
                 budget = price[code]
+        # What rows before this one cost: most rows then need few passes, and passes decide nothing but the work.
+        budget = max(budget, GUESS * scratch.usual[0])
     status = LIMIT
     while status == LIMIT:
         _start_node(own, space, trees, stack)
         scratch.excluded[0] = np.inf
         d = 0
         while d >= 0:
-            if nodes >= node_limit:
+            if nodes >= node_limit or stop[0] != 0:
                 break
             nodes += 1
             cost = stack.cost[d]
@@ -626,8 +663,7 @@ def _search_row(row, node_limit, rule, space, trees, prices, stack, scratch, row
                                            rows.asked_label, scratch.codes)  # fmt: skip
                     if label == ASK:
                         for j in range(len(own)):
-                            rows.codes[row, j] = scratch.codes[j]
-                        rows.nodes[row] += nodes
+                            rows.question[row, j] = scratch.codes[j]
                         return ASKED
                     if (label == rows.label[row]) == rows.negate[row]:
                         d -= 1
@@ -644,7 +680,6 @@ def _search_row(row, node_limit, rule, space, trees, prices, stack, scratch, row
                 d -= 1
                 continue
             if d + 2 > len(stack.cost) - 1:
-                rows.nodes[row] += nodes
                 return TOO_DEEP
             _branch(d, s, prices.is_max, own, space, trees, stack, price)
             d += 1
@@ -656,24 +691,31 @@ def _search_row(row, node_limit, rule, space, trees, prices, stack, scratch, row
             status = OPTIMAL if best_cost < np.inf else INFEASIBLE
         else:
             # Everything left out costs at least `excluded`; an answer from elsewhere may be cheaper than that.
-            rows.bound[row] = max(rows.bound[row], min(scratch.excluded[0], best_cost))
+            bound = max(bound, min(scratch.excluded[0], best_cost))
             budget = min(max(budget * GROWTH, scratch.excluded[0] * (1.0 + 1e-9)), best_cost)
     if best_cost < np.inf:
         for j in range(len(own)):
             rows.codes[row, j] = scratch.best[j]
         rows.cost[row] = best_cost
         if status == OPTIMAL:
-            rows.bound[row] = best_cost
+            bound = best_cost
+            if learn:
+                scratch.usual[0] += 0.2 * (best_cost - scratch.usual[0])
     elif status == INFEASIBLE:
-        rows.bound[row] = np.inf
-    rows.nodes[row] += nodes
+        bound = np.inf
+    rows.bound[row] = bound
+    rows.nodes[row] = nodes
     return status
 
 
 @njit
-def search_rows(which, node_limit, stop, rule, space, trees, prices, stack, scratch, rows):
-    """Answer the rows `which`; a non-zero ``stop[0]`` ends between rows."""
+def search_rows(which, node_limit, learn, stop, rule, space, trees, prices, stack, scratch, rows):
+    """Answer the rows `which` until they have taken `node_limit` nodes, earlier runs included.
+
+    A non-zero ``stop[0]`` ends at once; rows then have the status LIMIT, as before, with what was found and proved.
+    With `learn`, first budgets follow the costs of earlier rows, so that the nodes of a row depend on the order.
+    """
     for row in which:
         if stop[0] != 0:
             return
-        rows.status[row] = _search_row(row, node_limit, rule, space, trees, prices, stack, scratch, rows)
+        rows.status[row] = _search_row(row, node_limit, learn, stop, rule, space, trees, prices, stack, scratch, rows)
