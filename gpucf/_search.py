@@ -76,7 +76,8 @@ def make_searcher(ensemble: Ensemble, cells: Cells) -> Searcher:
     non_missing = _non_missing(cells, masks)
     trees = Trees(
         ensemble.tree_start, ensemble.left, ensemble.right, cells.node_split, masks.word_start, masks.at_least,
-        masks.at_most, masks.full, non_missing, masks.full & np.bitwise_and.reduce(non_missing, axis=0), masks.value, masks.leaf_node, *_parents(ensemble),
+        masks.at_most, masks.full, non_missing, masks.full & np.bitwise_and.reduce(non_missing, axis=0),
+        masks.value, masks.leaf_node, *_parents(ensemble),
         ensemble.tree_output, ensemble.base, _sorted_leaves(masks), _one_word(masks),
     )  # fmt: skip
     return Searcher(ensemble, cells, space, trees)

@@ -49,8 +49,9 @@ class Trees(NamedTuple):
     """Trees and leaf masks (see `Ensemble` and `LeafMasks`).
 
     ``non_missing`` holds, by feature, the leaves that some code other than "missing" leaves reachable, ``none_missing``
-    the leaves that all features together do. ``leaf_node`` is the node of each leaf bit; ``parent`` and ``depth`` are by node. ``sorted_leaves``: in every tree all outputs are
-    monotone along the leaves, so that the first and the last reachable leaf hold the extremes of every output.
+    those that are so for all features. ``leaf_node`` is the node of each leaf bit; ``parent`` and ``depth`` are by
+    node. ``sorted_leaves``: in every tree all outputs are monotone along the leaves, so that the first and the last
+    reachable leaf hold the extremes of every output.
     ``one_word``: one output, and no tree has more than 64 leaves.
     """
 
