@@ -54,4 +54,19 @@ def check_query(engine: gpucf.Engine, X: Any, target: Any = "opposite", **option
         assert np.array_equal(after[i], point, equal_nan=True), (i, x, point, after[i])
         assert same_bits(after[i][~result.changed[i]], x[~result.changed[i]])
         assert result.changed[i].any()
+    check_search(engine, X, result, target=target, **options)
     return result
+
+
+def check_search(engine: gpucf.Engine, X: Any, result: gpucf.Result, **options: Any) -> None:
+    """The ensemble search gives the same bits, if another method has answered."""
+    if result.plan["method"] == "search":
+        return
+    method, engine.method = engine.method, "search"
+    try:
+        found = engine.query(X, **options)
+    finally:
+        engine.method = method
+    assert np.array_equal(found.status, result.status)
+    assert same_bits(found.cost, result.cost) and same_bits(found.lower_bound, result.lower_bound)
+    assert same_bits(coded(engine, found.counterfactuals), coded(engine, result.counterfactuals))
