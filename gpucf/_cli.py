@@ -96,6 +96,9 @@ def _add_query(commands: argparse._SubParsersAction[_Parser]) -> None:
     add("--iterations", metavar="N", help='rounds of the model to use: a count, or "all"')
     add("--trust-pickle", action="store_true", help="open a pickled model; a pickle can run any code")
     add("--threads", type=int, metavar="N", help="threads (all cores); answers do not depend on it")
+    add("--method", default="auto", metavar="M", help="map, search, or auto: a map where it is small (%(default)s)")
+    add("--node-limit", metavar="N", help="search nodes that a row may take; then its best answer, with a bound")
+    add("--time-limit", metavar="S", help="seconds for all rows; then the best answers so far, with bounds")
     add("--max-regions", type=int, default=2_000_000, metavar="N", help="largest region map to build (%(default)s)")
     add(
         "--batch-rows",

@@ -84,6 +84,25 @@ def iterations(option: str, text: str | None) -> int | str | None:
         raise OptionError(f'{option} is {text!r}; give a count, or "all".') from None
 
 
+def node_limit(option: str, text: str | None) -> int | None:
+    """A whole number; the engine looks at its size."""
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        raise OptionError(f"{option} is {text!r}; give a whole number of at least 1.") from None
+
+
+def time_limit(option: str, text: str | None) -> float | None:
+    """Seconds above 0."""
+    try:
+        seconds = None if text is None else float(text)
+    except ValueError:
+        seconds = 0.0
+    if seconds is not None and not seconds > 0.0:
+        raise OptionError(f"{option} is {text!r}; give a number of seconds above 0.")
+    return seconds
+
+
 def canonical(args: argparse.Namespace) -> dict[str, Any]:
     """The options that decide the answers, parsed, for the engine and for the metadata of the output."""
     scale = args.scale if args.scale is not None else ("range" if args.background else "none")
@@ -99,6 +118,8 @@ def canonical(args: argparse.Namespace) -> dict[str, Any]:
         "one_hot": one_hot("--one-hot", args.one_hot),
         "features": features("--features", args.features),
         "iterations": iterations("--iterations", args.iterations),
+        "node_limit": node_limit("--node-limit", args.node_limit),
+        "time_limit_s": time_limit("--time-limit", args.time_limit),
     }
 
 

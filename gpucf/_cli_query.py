@@ -46,7 +46,7 @@ def run_query(args: argparse.Namespace) -> int:
     engine = Engine(
         paths.model, background, features=options["features"], one_hot=options["one_hot"],
         iterations=options["iterations"], trust_pickle=args.trust_pickle, n_threads=args.threads,
-        max_regions=args.max_regions,
+        method=args.method, max_regions=args.max_regions,
     )  # fmt: skip
     prints = {name: Fingerprint.of(path, name) for name, path in paths.inputs().items()}
     n_rows = source.n_rows if source.n_rows is not None else max(prints["table"].n_lines - 1, 0)
@@ -185,6 +185,7 @@ class _Run:
     note: str = ""  # for stderr, once the first answers show that all else is well
     statuses: Counter[str] = field(default_factory=Counter)
     verified_by: str = ""
+    answering_s: float = 0.0
     output: Output | None = None
 
     def all_batches(self, batch_rows: int, progress: Progress) -> int:
@@ -212,11 +213,15 @@ class _Run:
         # Here the rows have their numbers in the whole table; the engine counts within the batch.
         read_table(batch, self.engine.ensemble, self.source.path.name, carry, first_row=first_row)
         given = {k: v for k, v in self.options.items() if k not in ("one_hot", "features", "iterations")}
+        if given["time_limit_s"] is not None:  # a limit for the table, not for each batch
+            given["time_limit_s"] = max(given["time_limit_s"] - self.answering_s, 1e-9)
+        start = time.perf_counter()
         try:
             result = self.engine.query(batch, progress=progress.within(first_row), **given)
         except TableError as error:
             where = f" (rows counted from row {first_row} of {self.source.path.name})" if first_row else ""
             raise TableError(f"{str(error).rstrip('.')}{where}.") from error
+        self.answering_s += time.perf_counter() - start
         self.verified_by = result.verified_by
         self.statuses.update(result.status.tolist())
         table = _with_answers(result)
@@ -240,12 +245,19 @@ class _Run:
         return f"the first {self.output.n_rows:,} rows, finished, are in {self.output.partial}"
 
     def report(self, time_s: float) -> str:
-        """One line on what was done."""
+        """One line on what was done, and one more where a limit has left rows open."""
         n = sum(self.statuses.values())
         counts = ", ".join(f"{count:,} {status}" for status, count in sorted(self.statuses.items())) or "none"
-        return (
+        line = (
             f"{self.path}: {n:,} rows ({counts}) in {time_s:.1f} s; checked by {self.verified_by}; "
             f"{self.engine.ensemble.model_type}, {self.engine.ensemble.n_trees} trees"
+        )
+        feasible, unknown = self.statuses["feasible"], self.statuses["unknown"]
+        if not feasible + unknown:
+            return line
+        return line + (
+            f"\nA limit left {feasible + unknown:,} rows open: {feasible:,} feasible (an answer that may not be the "
+            f"nearest), {unknown:,} unknown (none found yet); gpucf_lower_bound holds for both."
         )
 
 

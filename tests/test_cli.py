@@ -127,6 +127,60 @@ def test_quiet(query):
     assert query("--quiet")[2:] == ("", "")
 
 
+def test_methods_give_the_same_table(query):
+    tables = [query("--method", method)[1].read_bytes() for method in ("auto", "map", "search")]
+    assert tables[0] == tables[1] == tables[2]
+
+
+@pytest.mark.parametrize("batch_rows", [300, 64])
+def test_limits_leave_rows_open_and_say_so(query, folder, batch_rows):
+    code, out, said, _ = query("--node-limit", 2, "--batch-rows", batch_rows)
+    assert code == 0
+    got = read(out)
+    engine = gpucf.Engine(folder / "model.json", background=people(300).drop(columns="id"))
+    expected = engine.query(people(300), carry=["id"], scale=None, node_limit=2)
+    assert got["gpucf_status"].tolist() == expected.status.tolist()
+    assert got["gpucf_lower_bound"].tolist() == expected.lower_bound.tolist()
+    counts = got["gpucf_status"].value_counts()
+    n_feasible, n_unknown = counts.get("feasible", 0), counts.get("unknown", 0)
+    assert n_unknown > 0
+    assert f"{n_feasible + n_unknown} rows open: {n_feasible} feasible" in said and f"{n_unknown} unknown (" in said
+
+
+def test_a_time_limit_is_for_the_whole_table(query, monkeypatch):
+    given, answer = [], gpucf.Engine.query
+
+    def noting(self, *arguments, **options):
+        given.append(options["time_limit_s"])
+        return answer(self, *arguments, **options)
+
+    monkeypatch.setattr(gpucf.Engine, "query", noting)
+    code, out, said, _ = query("--time-limit", "1e6", "--batch-rows", 100)
+    assert code == 0 and "300 rows (300 optimal)" in said and "open" not in said
+    assert given[0] == 1e6 > given[1] > given[2] > 0.0
+    assert json.loads((out.parent / "out.csv.meta.json").read_text())["options"]["time_limit_s"] == 1e6
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    (["--node-limit", "0"], "node_limit is 0; give a whole number of at least 1."),
+    (["--node-limit", "few"], "--node-limit is 'few'; give a whole number of at least 1."),
+    (["--time-limit", "0"], "--time-limit is '0'; give a number of seconds above 0."),
+    (["--time-limit", "nan"], "--time-limit is 'nan'; give a number of seconds above 0."),
+    (["--time-limit", "soon"], "--time-limit is 'soon'; give a number of seconds above 0."),
+    (["--method", "best"], "method is 'best'; give one of 'auto', 'map', 'search'."),
+])  # fmt: skip
+def test_wrong_limits_and_methods(query, options, message):
+    code, out, _, error = query(*options)
+    assert code == 1 and message in error and error.count("\n") == 1
+    assert not out.exists()
+
+
+def test_a_map_that_does_not_fit_is_refused_where_it_was_asked_for(query):
+    code, out, _, error = query("--method", "map", "--max-regions", 1)
+    assert code == 1 and "region" in error and not out.exists()
+    assert query("--max-regions", 1)[0] == 0
+
+
 def test_metadata_of_parquet_and_csv(query, folder):
     options = ["--background", folder / "people.csv", "--target", "1", "--immutable", "age", "--weights", "debt=2.5"]
     _, parquet, *_ = query(*options, output="out.parquet")
