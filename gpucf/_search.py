@@ -168,6 +168,8 @@ def search(
     runner = _Runner(searcher, rule, costs, n_threads, node_limit is None, progress, n, len(which))
     largest = np.iinfo(np.int64).max if node_limit is None else min(node_limit, np.iinfo(np.int64).max)
     pending, slice_nodes = which, min(FIRST_SLICE, largest)
+    if time_limit_s is not None:
+        runner.compile(rows)
     with _deadline(runner.stop, time_limit_s):
         while len(pending):
             rows = runner.run(rows, pending, slice_nodes)
@@ -213,6 +215,16 @@ class _Runner:
         self.depth = 64
         self.stop = np.zeros(1, np.int64)
 
+    def compile(self, rows: Rows) -> None:
+        """Have the kernel compiled, or loaded, so that this takes nothing from a time limit."""
+        self._search_rows(np.zeros(0, np.int64), 0, *self._work_space(), rows)
+
+    def _search_rows(self, task: np.ndarray, slice_nodes: int, stack: Stack, scratch: Scratch, rows: Rows) -> None:
+        search_rows(
+            task, slice_nodes, self.learn, self.stop, self.rule, self.searcher.space, self.searcher.trees, self.prices,
+            stack, scratch, rows,
+        )  # fmt: skip
+
     def run(self, rows: Rows, pending: np.ndarray, slice_nodes: int) -> Rows:
         """Give every pending row one slice; questions to the library's arithmetic and deep stacks are seen to."""
         left = pending
@@ -243,10 +255,7 @@ class _Runner:
 
         def work(task: np.ndarray) -> int:
             stack, scratch = free.pop()
-            search_rows(
-                task, slice_nodes, self.learn, self.stop, self.rule, self.searcher.space, self.searcher.trees,
-                self.prices, stack, scratch, rows,
-            )  # fmt: skip
+            self._search_rows(task, slice_nodes, stack, scratch, rows)
             free.append((stack, scratch))
             return int(np.isin(rows.status[task], (OPTIMAL, INFEASIBLE)).sum())
 
