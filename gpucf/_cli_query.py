@@ -6,6 +6,7 @@ import argparse
 import hashlib
 import json
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -25,6 +26,8 @@ from gpucf._table import read_table
 from gpucf._version import __version__
 
 ADDED = ("gpucf_status", "gpucf_cost", "gpucf_lower_bound", "gpucf_changed")
+_PATIENCE_S = 5.0
+_COMPILING = "gpucf: still preparing; on a first run the code is compiled, once, which can take a minute or two\n"
 _UNSCALED = "gpucf: no --background, so that changes are not scaled: each counts in its column's own units\n"
 
 
@@ -216,11 +219,17 @@ class _Run:
         if given["time_limit_s"] is not None:  # a limit for the table, not for each batch
             given["time_limit_s"] = max(given["time_limit_s"] - self.answering_s, 1e-9)
         start = time.perf_counter()
+        waiting = threading.Timer(_PATIENCE_S, sys.stderr.write, [_COMPILING])
+        waiting.daemon = True
+        if first_row == 0:
+            waiting.start()
         try:
             result = self.engine.query(batch, progress=progress.within(first_row), **given)
         except TableError as error:
             where = f" (rows counted from row {first_row} of {self.source.path.name})" if first_row else ""
             raise TableError(f"{str(error).rstrip('.')}{where}.") from error
+        finally:
+            waiting.cancel()
         self.answering_s += time.perf_counter() - start
         self.verified_by = result.verified_by
         self.statuses.update(result.status.tolist())

@@ -246,7 +246,7 @@ class Engine:
             return None
         if self.method == "map":
             return self._map_for(rule, cells, nullable, self.max_regions)
-        key = (rule.key, id(cells), nullable.tobytes())
+        key = (rule.key, cells is self._cells.get(True), nullable.tobytes())
         if key in self._too_large:
             return None
         try:

@@ -13,7 +13,7 @@ ALREADY, OPTIMAL, FEASIBLE, INFEASIBLE, UNKNOWN = "already", "optimal", "feasibl
 STATUSES = (ALREADY, OPTIMAL, FEASIBLE, INFEASIBLE, UNKNOWN)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Result:
     """Counterfactuals of a table of rows, in the order of the rows.
 
@@ -55,6 +55,10 @@ class Result:
 
     def __len__(self) -> int:
         return len(self.cost)
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{n:,} {status}" for status in STATUSES if (n := int((self.status == status).sum())))
+        return f"<gpucf.Result: {len(self):,} rows ({counts or 'empty'}), verified by {self.verified_by}>"
 
     def to_frame(self) -> Any:
         """Status, cost, lower bound and number of changed features of each row, in a frame of the rows' kind.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -49,9 +50,12 @@ def verify(
 def _judged(judge: Judge, target: Target, ensemble: Ensemble, table: Table) -> np.ndarray:
     """Labels of the target's rule, from the source library's own predict."""
     rows = judge_rows(table, ensemble)
-    if target.at_least is None:
-        return judge.class_index(rows)
-    meets = judge.probability(rows)[:, target.klass] >= target.at_least
+    with warnings.catch_warnings():
+        # A table without pandas goes to the judge as bare numbers in the model's order, of which scikit-learn warns.
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        if target.at_least is None:
+            return judge.class_index(rows)
+        meets = judge.probability(rows)[:, target.klass] >= target.at_least
     yes = int(np.flatnonzero(target.labels)[0])  # type: ignore[arg-type]
     return np.where(meets, yes, 1 - yes)
 
