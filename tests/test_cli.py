@@ -156,7 +156,7 @@ def test_a_time_limit_is_for_the_whole_table(query, monkeypatch):
 
     monkeypatch.setattr(gpucf.Engine, "query", noting)
     code, out, said, _ = query("--time-limit", "1e6", "--batch-rows", 100)
-    assert code == 0 and "300 rows (300 optimal)" in said and "open" not in said
+    assert code == 0 and "300 rows (300 optimal)" in said and "A limit left" not in said
     assert given[0] == 1e6 > given[1] > given[2] > 0.0
     assert json.loads((out.parent / "out.csv.meta.json").read_text())["options"]["time_limit_s"] == 1e6
 
