@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 
 from gpucf._answers import Answers
-from gpucf._cells import ONE_HOT, ORDERED, Cells, code_rows, make_cells
+from gpucf._cells import Cells, code_rows, make_cells
 from gpucf._costs import LARGEST_PRICE, CostModel, column_scales, make_cost_model
 from gpucf._declare import check_dtypes, make_domain
 from gpucf._ensemble import Ensemble
 from gpucf._errors import MapTooLargeError, ModelError, OptionError, TableError
 from gpucf._labels import LabelRule, labels_from_sums
 from gpucf._loaders import load_model, open_judge
+from gpucf._moves import FeatureCost, moved_values
 from gpucf._predict import predict_sums
 from gpucf._query import nearest_boxes
 from gpucf._regionmap import RegionMap, build_region_map, load_region_map
@@ -329,7 +330,7 @@ class Engine:
     ) -> Result:  # fmt: skip
         _check_costs(nearest.cost)
         found = np.isfinite(nearest.cost)
-        after, changed = _moved(table.values, cells, own_codes, nearest.codes)
+        after, changed = moved_values(table.values, cells, own_codes, nearest.codes)
         counterfactuals = with_values(table, self.ensemble, after, changed)
         verified_by = verify(self.ensemble, self.judge, goal, table, own, counterfactuals, found | already, carry)
         cost = np.where(already, 0.0, costs.report(nearest.cost))
@@ -349,7 +350,7 @@ class Engine:
             _after=after,
             _features=tuple(zip(cells.names, cells.columns, strict=True)),
             _categories=self.ensemble.categories,
-            _feature_cost=_FeatureCost(cells, costs, own_codes, values, nearest.codes),
+            _feature_cost=FeatureCost(cells, costs, own_codes, values, nearest.codes),
         )
 
 
@@ -401,46 +402,3 @@ def _limits(node_limit: Any, time_limit_s: Any) -> _Limits:
     if not real or not float(time_limit_s) > 0.0:
         raise OptionError(f"time_limit_s is {time_limit_s!r}; give a number of seconds above 0.")
     return _Limits(nodes, float(time_limit_s))
-
-
-def _moved(before: np.ndarray, cells: Cells, own: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Values of the answers and which of them differ from the row's own."""
-    after, changed = before.copy(), np.zeros(before.shape, bool)
-    for j, columns in enumerate(cells.columns):
-        moved = codes[:, j] != own[:, j]
-        if not moved.any():
-            continue
-        if cells.kind[j] == ONE_HOT:
-            hot = codes[:, j][:, None] == np.arange(len(columns))
-            block = np.where(moved[:, None], hot, before[:, list(columns)])
-            changed[:, list(columns)] = block != before[:, list(columns)]
-            after[:, list(columns)] = block
-            continue
-        c = columns[0]
-        at = cells.code_start[j] + codes[:, j]
-        if cells.kind[j] == ORDERED:
-            value = np.where(codes[:, j] > own[:, j], cells.cell_lo[at], cells.cell_hi[at])
-        else:
-            value = codes[:, j].astype(np.float64)
-        after[moved, c] = value[moved]
-        changed[moved, c] = True
-    return after, changed
-
-
-class _FeatureCost:
-    """Price of one feature's move in one row, for `Result.changes`."""
-
-    def __init__(self, cells: Cells, costs: CostModel, own: np.ndarray, values: np.ndarray, codes: np.ndarray) -> None:
-        self._arguments = (cells, costs, own, values, codes)
-
-    def __call__(self, i: int, j: int) -> float:
-        cells, costs, own, values, codes = self._arguments
-        if codes[i, j] == own[i, j]:
-            return 0.0
-        if costs.name == "l0" or cells.kind[j] != ORDERED:
-            return float(costs.weight[j])
-        at = cells.code_start[j] + codes[i, j]
-        x = values[i, j]
-        distance = cells.cell_lo[at] - x if codes[i, j] > own[i, j] else x - cells.cell_hi[at]
-        d = float(distance / costs.scale[j])
-        return float(costs.weight[j] * (d * d if costs.name == "l2" else d))

@@ -20,20 +20,8 @@ from gpucf._labels import LabelRule
 from gpucf._masks import LeafMasks, make_masks
 from gpucf._query import ordered_gaps
 from gpucf._regionmap import model_labels
-from gpucf._search_kernel import (
-    ASKED,
-    INFEASIBLE,
-    LIMIT,
-    OPTIMAL,
-    TOO_DEEP,
-    Prices,
-    Rows,
-    Scratch,
-    Space,
-    Stack,
-    Trees,
-    search_rows,
-)
+from gpucf._search_kernel import ASKED, INFEASIBLE, LIMIT, OPTIMAL, TOO_DEEP, search_rows
+from gpucf._search_tables import Prices, Rows, Scratch, Space, Stack, Trees
 
 FIRST_SLICE = 20_000  # nodes that a row may take before it is put off
 SLICE_GROWTH = 8

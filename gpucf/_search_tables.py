@@ -1,0 +1,118 @@
+"""Ensemble search: the arrays that compiled code works on, in named groups."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Space(NamedTuple):
+    """Features and splits (see `Cells`); `set_start` counts words of categorical features only."""
+
+    kind: Any
+    code_start: Any
+    set_start: Any
+    has_gaps: Any
+    split_feature: Any
+    split_cut: Any
+    split_set: Any
+    split_missing_left: Any
+    set_words: Any
+
+
+class Trees(NamedTuple):
+    """Trees and leaf masks (see `Ensemble` and `LeafMasks`).
+
+    ``non_missing`` holds, by feature, the leaves that some code other than "missing" leaves reachable, ``none_missing``
+    those that are so for all features. ``leaf_node`` is the node of each leaf bit; ``parent`` and ``depth`` are by
+    node. ``sorted_leaves``: in every tree all outputs are monotone along the leaves, so that the first and the last
+    reachable leaf hold the extremes of every output.
+    ``one_word``: one output, and no tree has more than 64 leaves.
+    """
+
+    tree_start: Any
+    left: Any
+    right: Any
+    node_split: Any
+    word_start: Any
+    at_least: Any
+    at_most: Any
+    full: Any
+    non_missing: Any
+    none_missing: Any
+    value: Any
+    leaf_node: Any
+    parent: Any
+    depth: Any
+    tree_output: Any
+    base: Any
+    sorted_leaves: Any
+    one_word: Any
+
+
+class Prices(NamedTuple):
+    """What moves cost (see `CostModel`)."""
+
+    cost: Any
+    is_max: Any
+    cell_lo: Any
+    cell_hi: Any
+    weight: Any
+    scale: Any
+    may_rise: Any
+    may_fall: Any
+
+
+class Stack(NamedTuple):
+    """Open nodes, one row each: ranges, set words, reachable leaves, least price of each feature, cost."""
+
+    lo: Any
+    hi: Any
+    sets: Any
+    mask: Any
+    feature_price: Any
+    cost: Any
+
+
+class Scratch(NamedTuple):
+    """Work space of one thread."""
+
+    price: Any
+    displacement: Any
+    low: Any
+    high: Any
+    spread: Any
+    first: Any
+    last: Any
+    sum_low: Any
+    sum_high: Any
+    raw_low: Any
+    raw_high: Any
+    weight: Any
+    factor: Any
+    touched: Any
+    codes: Any
+    best: Any
+    excluded: Any
+    usual: Any
+
+
+class Rows(NamedTuple):
+    """What comes in and goes out, by row.
+
+    ``label`` is the wanted label, or with ``negate`` the unwanted one; ``bound`` a certified lower bound to start
+    from. ``question`` is the point whose label must be asked; ``asked`` and ``asked_label`` hold those that the
+    library's arithmetic has told.
+    """
+
+    own: Any
+    values: Any
+    label: Any
+    negate: Any
+    status: Any
+    codes: Any
+    cost: Any
+    bound: Any
+    nodes: Any
+    question: Any
+    asked: Any
+    asked_label: Any
