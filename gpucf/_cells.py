@@ -293,3 +293,11 @@ def _one_hot_codes(block: np.ndarray, name: str, columns: list[str]) -> np.ndarr
             f"({', '.join(columns)}) hold ({', '.join(f'{v:g}' for v in block[row])})."
         )
     return np.argmax(active, axis=1)
+
+
+def ordered_gaps(cells: Cells) -> np.ndarray:
+    """Ordered features in which a cell without an attainable value was kept: their prices do not rise evenly."""
+    out = np.zeros(cells.n_features, bool)
+    for j in np.flatnonzero(cells.kind == ORDERED):
+        out[j] = np.isnan(cells.cell_lo[cells.code_start[j] : cells.code_start[j + 1] - 1]).any()
+    return out

@@ -33,6 +33,21 @@ def comes_first(a, b, own, missing, is_ordered, first, price, displacement):
     return a < b
 
 
+@inline
+def key_precedes(codes, total, best, best_total, own, kind, code_start, price, displacement):
+    """Whether a key of the same cost stands before the best key."""
+    if total != best_total:
+        return total < best_total
+    for j in range(len(kind)):
+        if codes[j] != best[j]:
+            missing = code_start[j + 1] - code_start[j] - 1
+            return comes_first(
+                np.int64(codes[j]), np.int64(best[j]), np.int64(own[j]), missing, kind[j] == ORDERED, code_start[j],
+                price, displacement,
+            )  # fmt: skip
+    return False
+
+
 @helper
 def better_code(a, b, own, missing, is_ordered, first, price, displacement):
     """Whether code `a` is the better choice within one feature than code `b`: cheaper, else nearer, else first."""

@@ -94,15 +94,6 @@ def probability_rule(ensemble: Ensemble, k: int, p: float) -> tuple[LabelRule, i
     return _rule(ensemble, THRESHOLD, 0, least_sum(ensemble, 0, misses), 2), 0
 
 
-def score_rule(ensemble: Ensemble, output: int, at_least: float) -> LabelRule:
-    """Label 1 where the library's raw score, compared as a real number, is >= `at_least`."""
-
-    def reaches(sums: np.ndarray) -> np.ndarray:
-        return raw_from_sums(ensemble, sums)[:, output].astype(np.float64) >= at_least
-
-    return _rule(ensemble, THRESHOLD, output, least_sum(ensemble, output, reaches), 2)
-
-
 def least_sum(ensemble: Ensemble, output: int, holds: Callable[[np.ndarray], np.ndarray]) -> float:
     """Least sum of `output`, in the score dtype, for which a monotone condition holds; inf if none, -inf if all.
 

@@ -11,11 +11,11 @@ from numba.cpython.unsafe.numbers import trailing_zeros
 
 from gpucf._answers import Answers
 from gpucf._boxes import BoxLayout
-from gpucf._cells import ORDERED, Cells
+from gpucf._cells import ORDERED, Cells, ordered_gaps
 from gpucf._costs import CostModel, fill_tables
 from gpucf._jit import helper, inline, njit
 from gpucf._kdtree import MAX_STACK, SLOTS, KdTree
-from gpucf._keys import best_code, comes_first
+from gpucf._keys import best_code, key_precedes
 
 _ROWS_PER_TASK = 512
 _BOXES_IN_CACHE = 4096
@@ -106,14 +106,6 @@ def _row_order(own: np.ndarray, wanted: np.ndarray, n_boxes: int) -> np.ndarray:
     return rows[np.lexsort(own[rows].T[::-1])]
 
 
-def ordered_gaps(cells: Cells) -> np.ndarray:
-    """Ordered features in which a cell without an attainable value was kept: their prices do not rise evenly."""
-    out = np.zeros(cells.n_features, bool)
-    for j in np.flatnonzero(cells.kind == ORDERED):
-        out[j] = np.isnan(cells.cell_lo[cells.code_start[j] : cells.code_start[j + 1] - 1]).any()
-    return out
-
-
 @helper
 def _set_price(j, block, slot, lo, hi, sets, own, kind, code_start, set_start, price):
     """Least price of what slot `slot` allows in feature `j`, member by member."""
@@ -152,21 +144,6 @@ def _box_key(block, slot, lo, hi, sets, own, way, other, kind, code_start, set_s
         codes[j] = code
         total += displacement[code_start[j] + code]
     return total
-
-
-@inline
-def _precedes(codes, total, best, best_total, own, kind, code_start, price, displacement):
-    """Whether a key of the same cost stands before the best key."""
-    if total != best_total:
-        return total < best_total
-    for j in range(len(kind)):
-        if codes[j] != best[j]:
-            missing = code_start[j + 1] - code_start[j] - 1
-            return comes_first(
-                np.int64(codes[j]), np.int64(best[j]), np.int64(own[j]), missing, kind[j] == ORDERED, code_start[j],
-                price, displacement,
-            )  # fmt: skip
-    return False
 
 
 @inline
@@ -336,7 +313,7 @@ def _search_all(
                 if is_last or c == best_cost:
                     total = _box_key(block, slot, lo, hi, sets, own, way, other, kind, code_start, set_start, has_gaps,
                                      price, displacement, codes)  # fmt: skip
-                    if c == best_cost and not _precedes(
+                    if c == best_cost and not key_precedes(
                         codes, total, best, best_total, own, kind, code_start, price, displacement
                     ):
                         continue

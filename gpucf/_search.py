@@ -12,13 +12,12 @@ import numpy as np
 
 from gpucf._answers import Answers
 from gpucf._boxes import BoxLayout
-from gpucf._cells import ORDERED, Cells
+from gpucf._cells import ORDERED, Cells, ordered_gaps
 from gpucf._costs import CostModel
 from gpucf._ensemble import Ensemble
 from gpucf._errors import ModelTooLargeError
 from gpucf._labels import LabelRule
 from gpucf._masks import LeafMasks, make_masks
-from gpucf._query import ordered_gaps
 from gpucf._regionmap import model_labels
 from gpucf._search_kernel import ASKED, INFEASIBLE, LIMIT, OPTIMAL, TOO_DEEP, search_rows
 from gpucf._search_tables import Prices, Rows, Scratch, Space, Stack, Trees

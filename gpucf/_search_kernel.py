@@ -15,9 +15,10 @@ import numpy as np
 
 from gpucf._costs import fill_tables
 from gpucf._jit import helper, njit
+from gpucf._keys import key_precedes
 from gpucf._labels import ASK
 from gpucf._search_bound import bound_node, outlook_of
-from gpucf._search_node import branch_node, clip_node, key_precedes, node_key, pick_split, settled_label, start_node
+from gpucf._search_node import branch_node, clip_node, node_key, pick_split, settled_label, start_node
 
 INFEASIBLE, OPTIMAL, LIMIT, ASKED, TOO_DEEP = 0, 1, 2, 3, 4
 GROWTH = 1.7
@@ -77,7 +78,17 @@ def _search_row(row, node_limit, learn, stop, rule, space, trees, prices, stack,
                 continue
             if cost == best_cost:
                 total = node_key(d, own, space, stack, price, displacement, scratch.codes)
-                if not key_precedes(scratch.codes, total, scratch.best, best_total, own, space, price, displacement):
+                if not key_precedes(
+                    scratch.codes,
+                    total,
+                    scratch.best,
+                    best_total,
+                    own,
+                    space.kind,
+                    space.code_start,
+                    price,
+                    displacement,
+                ):
                     d -= 1
                     continue
             clip_node(d, min(budget, best_cost), prices.is_max, own, space, trees, stack, price, scratch.excluded)
@@ -105,7 +116,15 @@ def _search_row(row, node_limit, learn, stop, rule, space, trees, prices, stack,
             if s < 0:
                 total = node_key(d, own, space, stack, price, displacement, scratch.codes)
                 if cost < best_cost or key_precedes(
-                    scratch.codes, total, scratch.best, best_total, own, space, price, displacement
+                    scratch.codes,
+                    total,
+                    scratch.best,
+                    best_total,
+                    own,
+                    space.kind,
+                    space.code_start,
+                    price,
+                    displacement,
                 ):
                     best_cost = cost
                     best_total = total

@@ -7,7 +7,7 @@ from numba.cpython.unsafe.numbers import trailing_zeros
 
 from gpucf._cells import ORDERED
 from gpucf._jit import helper, inline
-from gpucf._keys import best_in_range, better_code, comes_first
+from gpucf._keys import best_in_range, better_code
 from gpucf._labels import ASK, label_of_sums
 
 SHARE_OF_LARGEST = 0.6  # trees whose leaf range is at least this share of the largest take part in branching
@@ -198,19 +198,6 @@ def node_key(d, own, space, stack, price, displacement, codes):
         codes[j] = code
         total += displacement[first + code]
     return total
-
-
-@inline
-def key_precedes(codes, total, best, best_total, own, space, price, displacement):
-    """Whether a key of the same cost stands before the best key."""
-    if total != best_total:
-        return total < best_total
-    for j in range(len(space.kind)):
-        if codes[j] != best[j]:
-            missing = space.code_start[j + 1] - space.code_start[j] - 1
-            return comes_first(np.int64(codes[j]), np.int64(best[j]), np.int64(own[j]), missing,
-                               space.kind[j] == ORDERED, space.code_start[j], price, displacement)  # fmt: skip
-    return False
 
 
 @inline
