@@ -28,33 +28,61 @@ class Dataset:
         return {group: [place[name] for name in members] for group, members in self.one_hot.items()}
 
 
+@dataclass(frozen=True)
+class Raw:
+    """Columns by name as they are in the file (whole numbers as int64, nominal columns one-hot as int8), and labels."""
+
+    columns: dict[str, np.ndarray]
+    y: np.ndarray
+    one_hot: dict[str, list[str]]
+
+
 def load(name: str) -> Dataset:
-    """Read one of the shipped tables, or scikit-learn's breast cancer data ("breast")."""
+    """Read one of the shipped tables, scaled to 0-1, or one of scikit-learn's ("breast", "diabetes8")."""
     if name == "breast":
         from sklearn.datasets import load_breast_cancer
 
-        X, y = load_breast_cancer(return_X_y=True)
-        names = [f"f{j}" for j in range(X.shape[1])]
-        return Dataset(name, ((X - X.min(0)) / (X.max(0) - X.min(0))).astype(np.float32), y, names, {})
+        return _continuous(name, *load_breast_cancer(return_X_y=True))
+    if name == "diabetes8":
+        # In the place of Pima, which cannot be had here: eight continuous measurements (without age and sex) of 442
+        # people; the class is a disease score above the median.
+        from sklearn.datasets import load_diabetes
+
+        X, score = load_diabetes(return_X_y=True)
+        return _continuous(name, X[:, 2:], (score > np.median(score)).astype(int))
+    raw = load_raw(name)
+    hot = {member for members in raw.one_hot.values() for member in members}
+    columns = [values if column in hot else _to_unit(values) for column, values in raw.columns.items()]
+    return Dataset(name, np.column_stack(columns).astype(np.float32), raw.y, list(raw.columns), raw.one_hot)
+
+
+def load_raw(name: str) -> Raw:
+    """Read one of the shipped tables."""
     with open(DATA / f"{name}.csv", newline="") as f:
         header, kinds, _, *rows = list(csv.reader(f))
     table = np.array(rows, dtype=object)
-    columns, names, one_hot = [], [], {}
+    columns: dict[str, np.ndarray] = {}
+    one_hot = {}
     for j, (column, kind) in enumerate(zip(header[:-1], kinds[:-1], strict=True)):
         values = table[:, j]
         column = column.strip()
         if kind == "C":
-            levels = sorted(set(values))
-            one_hot[column] = [f"{column}={level}" for level in levels]
-            names += one_hot[column]
-            columns += [(values == level).astype(float) for level in levels]
+            members = {f"{column}={level}": (values == level).astype(np.int8) for level in sorted(set(values))}
+            one_hot[column] = list(members)
+            columns |= members
             continue
         number = _numbers(values)
-        spread = number.max() - number.min()
-        names.append(column)
-        columns.append((number - number.min()) / (spread or 1.0))
-    y = np.array([int(float(v)) for v in table[:, -1]])
-    return Dataset(name, np.column_stack(columns).astype(np.float32), y, names, one_hot)
+        columns[column] = number.astype(np.int64) if kind in "BD" and not (number % 1).any() else number
+    return Raw(columns, np.array([int(float(v)) for v in table[:, -1]]), one_hot)
+
+
+def _continuous(name: str, X: np.ndarray, y: np.ndarray) -> Dataset:
+    names = [f"f{j}" for j in range(X.shape[1])]
+    return Dataset(name, ((X - X.min(0)) / (X.max(0) - X.min(0))).astype(np.float32), y, names, {})
+
+
+def _to_unit(values: np.ndarray) -> np.ndarray:
+    return (values - values.min()) / ((values.max() - values.min()) or 1.0)
 
 
 def _numbers(values: np.ndarray) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -15,21 +16,45 @@ from gpucf import Ensemble
 SOURCES = ROOT.parent / "shared" / "prototype"
 
 
+FLAGS = ["-O3", "-march=native", "-ffast-math"]  # as its README says
+NODE_LIMIT = 1_000_000  # of a row, as in the design's table
+FIRST_BUDGET, GROWTH = 0.01, 1.8
+
+
 def available() -> bool:
     return (SOURCES / "map.cpp").exists() and shutil.which("g++") is not None
 
 
 def run_map(ensemble: Ensemble, X: np.ndarray) -> dict[str, float]:
     """Boxes, build times and microseconds per query of the prototype's map on the same model and rows."""
+    return _parsed(_last_line("map", ensemble, X, 0, len(X), 0, 0, 0))
+
+
+def run_search(ensemble: Ensemble, X: np.ndarray) -> dict[str, float]:
+    """Rows solved, nodes and microseconds per row of the prototype's search on the same model and rows."""
+    return _parsed_search(_last_line("search", ensemble, X, NODE_LIMIT, len(X), FIRST_BUDGET, GROWTH))
+
+
+def _last_line(program: str, ensemble: Ensemble, X: np.ndarray, *arguments: float) -> str:
     with tempfile.TemporaryDirectory() as folder:
-        binary, model = Path(folder) / "map", Path(folder) / "model.txt"
-        flags = ["-O3", "-march=native", "-ffast-math"]
-        subprocess.run(["g++", *flags, "-o", binary, SOURCES / "map.cpp"], check=True, capture_output=True)
+        model = Path(folder) / "model.txt"
         _export(ensemble, X, model)
-        done = subprocess.run(
-            [binary, model, "0", str(len(X)), "0", "0", "0"], check=True, capture_output=True, text=True
-        )
-    return _parsed(done.stdout.splitlines()[-1])
+        command = [_binary(program), model, *(str(argument) for argument in arguments)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return done.stdout.splitlines()[-1]
+
+
+@cache
+def _binary(program: str) -> Path:
+    path = Path(_folder().name) / program
+    subprocess.run(["g++", *FLAGS, "-o", path, SOURCES / f"{program}.cpp"], check=True, capture_output=True)
+    return path
+
+
+@cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """One folder for the life of the process."""
+    return tempfile.TemporaryDirectory()
 
 
 def _parsed(line: str) -> dict[str, float]:
@@ -46,6 +71,20 @@ def _parsed(line: str) -> dict[str, float]:
         "query_us_p95": float(_after(asked, "p95")),
         "visits_median": float(_after(visited, "med")),
         "visits_p95": float(_after(visited, "p95")),
+    }
+
+
+def _parsed_search(line: str) -> dict[str, float]:
+    """Read ``... solved A/B nodes med C p95 D max E | ms med F p95 G max H us/node I meandist J``, by words."""
+    counted, _, timed = line.rpartition(" solved ")[2].partition(" | ms ")
+    nodes, ms = counted.split(), timed.split()
+    return {
+        "proved": int(nodes[0].split("/")[0]),
+        "nodes_median": float(_after(nodes, "med")),
+        "nodes_p95": float(_after(nodes, "p95")),
+        "us_median": 1e3 * float(_after(ms, "med")),
+        "us_p95": 1e3 * float(_after(ms, "p95")),
+        "mean_cost": float(_after(ms, "meandist")),
     }
 
 
