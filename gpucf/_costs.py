@@ -1,9 +1,4 @@
-"""Costs: what moving to each code costs each row (design, section 5).
-
-For one row and one feature, `price[code]` is the least price of any attainable, permitted value with that code: 0 for
-the row's own code, inf where forbidden. `displacement[code]` orders points of equal cost; its scale is strictly
-positive even where a weight is 0. Map, search, oracle and kernels see only these tables.
-"""
+"""Costs: what a caller wishes, laid out by feature for the price tables (see `gpucf._prices`)."""
 
 from __future__ import annotations
 
@@ -15,28 +10,72 @@ import numpy as np
 
 from gpucf._cells import ORDERED, Cells
 from gpucf._errors import OptionError
-from gpucf._jit import inline
+from gpucf._prices import Prices
 
-COSTS = {"l1": 0, "l2": 1, "linf": 2, "l0": 3}
+COSTS = ("l1", "l2", "linf", "l0")
 SCALES = ("range", "std", "mad", "iqr")
-# Prices stay below this, so that no sum of finite prices overflows to inf, which means "forbidden".
-LARGEST_PRICE = 1e300
+_TERMS = ("l1", "l2", "l0")
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What one changed feature of weight 1 costs: ``flat + linear * d + square * d * d`` for a move by `d` units."""
+
+    name: str
+    flat: float
+    linear: float
+    square: float
+    quantile: bool
+
+    @classmethod
+    def of(cls, cost: Any) -> Terms:
+        """A name of `COSTS`, or a mixture such as ``{"l1": 1, "l0": 0.1}``."""
+        if isinstance(cost, Mapping):
+            return cls._mixture(cost)
+        name = str(cost).lower()
+        if name not in COSTS:
+            raise OptionError(
+                f"cost is {cost!r}; give one of {', '.join(map(repr, COSTS))}, or a mixture such as "
+                '{"l1": 1, "l0": 0.1}.'
+            )
+        linear = name in ("l1", "linf", "quantile")
+        return cls(name, float(name == "l0"), float(linear), float(name == "l2"), name == "quantile")
+
+    @classmethod
+    def _mixture(cls, cost: Mapping[Any, Any]) -> Terms:
+        share = {str(term).lower(): value for term, value in cost.items()}
+        unknown = [term for term in share if term not in _TERMS]
+        if unknown or len(share) < len(cost):
+            why = "; the largest price cannot be added to a sum" if "linf" in unknown else ""
+            raise OptionError(f"cost is {dict(cost)!r}{why}; a mixture takes {', '.join(map(repr, _TERMS))}.")
+        if "quantile" in share and ("l1" in share or "l2" in share):
+            raise OptionError(
+                f"cost is {dict(cost)!r}, but a move is measured either in units of the column (l1, l2) or in shares "
+                'of the population (quantile). Mix either with "l0".'
+            )
+        share = {term: checked_number(f"cost[{term!r}]", value) for term, value in share.items()}
+        if not any(share.values()):
+            raise OptionError(f"cost is {dict(cost)!r}, by which every change is free; give a number above 0.")
+        linear = share.get("l1", 0.0) + share.get("quantile", 0.0)
+        return cls("mixture", share.get("l0", 0.0), linear, share.get("l2", 0.0), "quantile" in share)
 
 
 @dataclass(frozen=True, eq=False)
 class CostModel:
     """How moves are priced, per feature.
 
-    With displacement ``d = |v - x| / scale`` (1 for a change of category): L1 sums ``weight * d``, L2 sums
-    ``weight * d * d`` (reported as the root), Linf takes the largest ``weight * d``, L0 sums the weights of changed
-    features.
+    With ``d = |v - x| / scale`` (1 for a change of category): L1 sums ``weight * d``, L2 sums ``weight * d * d``
+    (reported as the root), Linf takes the largest ``weight * d``, L0 sums the weights of changed features. "quantile"
+    is L1 with ``d`` the share of the background between `x` and `v` (see `Population`). A mixture sums its terms, times
+    their factors, and takes no root.
 
     Attributes
     ----------
-    name : {"l1", "l2", "linf", "l0"}
+    name : {"l1", "l2", "linf", "l0", "quantile", "mixture"}
     weight, scale : float64 arrays of shape (n_features,)
     may_rise, may_fall : bool arrays of shape (n_features,)
         Both False: immutable.
+    prices : Prices
     """
 
     name: str
@@ -44,10 +83,7 @@ class CostModel:
     scale: np.ndarray
     may_rise: np.ndarray
     may_fall: np.ndarray
-
-    @property
-    def code(self) -> int:
-        return COSTS[self.name]
+    prices: Prices
 
     @property
     def is_max(self) -> bool:
@@ -61,7 +97,7 @@ class CostModel:
 def make_cost_model(
     cells: Cells,
     column_names: Sequence[str],
-    cost: str,
+    cost: str | Mapping[str, float],
     weights: Mapping[str, float] | Sequence[float] | np.ndarray | None,
     scale: np.ndarray,
     immutable: Sequence[str],
@@ -72,9 +108,7 @@ def make_cost_model(
 
     `scale` is the displacement unit of each column, float64 of shape (n_columns,).
     """
-    name = str(cost).lower()
-    if name not in COSTS:
-        raise OptionError(f"cost is {cost!r}; give one of {', '.join(map(repr, COSTS))}.")
+    terms = Terms.of(cost)
     immutable_at = _features_named("immutable", immutable, cells, column_names)
     up_at = _features_named("increase_only", increase_only, cells, column_names)
     down_at = _features_named("decrease_only", decrease_only, cells, column_names)
@@ -87,7 +121,57 @@ def make_cost_model(
     may_fall[immutable_at + up_at] = False
     ordered = cells.kind == ORDERED
     units = np.asarray([scale[c[0]] for c in cells.columns]) if cells.n_features else np.zeros(0)
-    return CostModel(name, _weights(weights, cells, column_names), np.where(ordered, units, 1.0), may_rise, may_fall)
+    weight, unit = _weights(weights, cells, column_names), np.where(ordered, units, 1.0)
+    prices = _plain_prices(cells, terms, weight, unit, may_rise, may_fall)
+    return CostModel(terms.name, weight, unit, may_rise, may_fall, prices)
+
+
+def _plain_prices(
+    cells: Cells, terms: Terms, weight: np.ndarray, scale: np.ndarray, may_rise: np.ndarray, may_fall: np.ndarray
+) -> Prices:
+    """Prices without anything special: no limits, no measure but the values, missing stays missing."""
+    n, n_codes = cells.n_features, int(cells.code_start[-1])
+    nothing = np.zeros((1, n))
+    both = np.stack([weight, weight])
+    return Prices(
+        is_max=terms.name == "linf",
+        cell_lo=cells.cell_lo,
+        cell_hi=cells.cell_hi,
+        flat=terms.flat * both,
+        linear=terms.linear * both,
+        square=terms.square * both,
+        far=np.where(weight > 0.0, weight, 1.0),  # 0 would not order points of equal cost
+        scale=scale,
+        may_rise=may_rise,
+        may_fall=may_fall,
+        special=np.zeros(n, bool),
+        at=nothing,
+        at_lo=cells.cell_lo,
+        at_hi=cells.cell_hi,
+        unit=scale,
+        low=np.full((1, n), -np.inf),
+        high=np.full((1, n), np.inf),
+        at_low=nothing,
+        at_high=nothing,
+        matrix_start=np.full(n, -1, np.int64),
+        matrix_price=np.zeros(0),
+        enter_price=np.full(n, np.inf),
+        leave_price=np.full(n_codes, np.inf),
+        leave_value=np.full(n_codes, np.nan),
+        by_price=np.zeros(n, bool),
+        irregular=np.zeros(n, bool),
+    )
+
+
+def checked_number(what: str, value: Any) -> float:
+    """A finite number >= 0, small enough for sums and products of prices."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise OptionError(f"{what} is {value!r}; give a number >= 0.") from None
+    if isinstance(value, bool) or not np.isfinite(number) or number < 0 or number > 1e100:
+        raise OptionError(f"{what} is {value!r}; give a finite number >= 0, at most 1e100.")
+    return number
 
 
 def _features_named(option: str, names: Any, cells: Cells, column_names: Sequence[str]) -> list[int]:
@@ -129,12 +213,7 @@ def _weights(weights: Any, cells: Cells, column_names: Sequence[str]) -> np.ndar
         raise OptionError.unknown_names("weights", [str(n) for n in unknown], list(where))
     seen: dict[int, float] = {}
     for name, value in given.items():
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            raise OptionError(f"the weight of {name!r} is {value!r}; give a number >= 0.") from None
-        if not np.isfinite(number) or number < 0 or number > 1e100:
-            raise OptionError(f"the weight of {name!r} is {number!r}; give a finite number >= 0, at most 1e100.")
+        number = checked_number(f"the weight of {name!r}", value)
         j = where[name]
         if seen.setdefault(j, number) != number:
             raise OptionError(
@@ -177,64 +256,3 @@ def column_scales(values: np.ndarray, scale: str | None, n_columns: int) -> np.n
                 out[j] = candidate
                 break
     return out
-
-
-@inline
-def fill_tables(
-    cost, own, x, kind, code_start, cell_lo, cell_hi, weight, scale, may_rise, may_fall, price, displacement
-):  # fmt: skip
-    """Prices and displacements of every code for one row; `own` and `x` are its codes and values by feature."""
-    for j in range(len(kind)):
-        first = code_start[j]
-        last = code_start[j + 1] - 1
-        mine = first + own[j]
-        if kind[j] != ORDERED:
-            other = weight[j] if may_rise[j] and mine != last else np.inf
-            far = tie_weight(weight[j]) if may_rise[j] and mine != last else np.inf
-            for code in range(first, last):
-                price[code] = other
-                displacement[code] = far
-        else:
-            falls = may_fall[j] and mine != last  # a missing value stays missing
-            rises = may_rise[j] and mine != last
-            _price_moves(cost, falls, -1.0, x[j], cell_hi, first, mine, weight[j], scale[j], price, displacement)
-            _price_moves(cost, rises, 1.0, x[j], cell_lo, mine + 1, last, weight[j], scale[j], price, displacement)
-        price[last] = np.inf
-        displacement[last] = np.inf
-        price[mine] = 0.0
-        displacement[mine] = 0.0
-
-
-@inline
-def tie_weight(weight):
-    """Weight of a displacement where it only orders points of equal cost: never 0."""
-    return weight if weight > 0.0 else 1.0
-
-
-@inline
-def _price_moves(cost, allowed, direction, x, ends, begin, end, weight, scale, price, displacement):
-    """Prices of moving to the near ends of cells on one side.
-
-    Each expression is one rounding after another in a fixed order, hence monotone in the distance. A cell without an
-    attainable value has a NaN end and is forbidden. The division has a loop of its own, which is vectorised.
-    """
-    if not allowed:
-        for code in range(begin, end):
-            price[code] = np.inf
-            displacement[code] = np.inf
-        return
-    far = tie_weight(weight)
-    for code in range(begin, end):
-        price[code] = (ends[code] - x) * direction / scale
-    for code in range(begin, end):
-        d = price[code]
-        displacement[code] = min(far * d, LARGEST_PRICE) if d == d else np.inf
-        if weight == 0.0:  # also where the displacement overflows: 0 * inf would be NaN
-            p = 0.0
-        elif cost == 1:
-            p = weight * (d * d)
-        elif cost == 3:
-            p = weight
-        else:
-            p = weight * d
-        price[code] = min(p, LARGEST_PRICE) if d == d else np.inf

@@ -15,7 +15,7 @@ import numpy as np
 
 from gpucf._answers import Answers
 from gpucf._cells import Cells, code_rows, make_cells
-from gpucf._costs import LARGEST_PRICE, CostModel, column_scales, make_cost_model
+from gpucf._costs import CostModel, column_scales, make_cost_model
 from gpucf._declare import check_dtypes, make_domain
 from gpucf._ensemble import Ensemble
 from gpucf._errors import MapTooLargeError, ModelError, OptionError, TableError
@@ -23,6 +23,7 @@ from gpucf._labels import LabelRule, labels_from_sums
 from gpucf._loaders import load_model, open_judge
 from gpucf._moves import FeatureCost, moved_values
 from gpucf._predict import predict_sums
+from gpucf._prices import LARGEST_PRICE
 from gpucf._query import nearest_boxes
 from gpucf._regionmap import RegionMap, build_region_map, load_region_map
 from gpucf._result import ALREADY, FEASIBLE, INFEASIBLE, OPTIMAL, UNKNOWN, Result

@@ -6,6 +6,7 @@ import numpy as np
 
 from gpucf._cells import ONE_HOT, ORDERED, Cells
 from gpucf._costs import CostModel
+from gpucf._prices import price_tables
 
 
 def moved_values(before: np.ndarray, cells: Cells, own: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -33,19 +34,13 @@ def moved_values(before: np.ndarray, cells: Cells, own: np.ndarray, codes: np.nd
 
 
 class FeatureCost:
-    """Price of one feature's move in one row, for `Result.changes`."""
+    """Price of one feature's move in one row, for `Result.changes`: the kernels' own table."""
 
     def __init__(self, cells: Cells, costs: CostModel, own: np.ndarray, values: np.ndarray, codes: np.ndarray) -> None:
         self._arguments = (cells, costs, own, values, codes)
 
     def __call__(self, i: int, j: int) -> float:
         cells, costs, own, values, codes = self._arguments
-        if codes[i, j] == own[i, j]:
-            return 0.0
-        if costs.name == "l0" or cells.kind[j] != ORDERED:
-            return float(costs.weight[j])
-        at = cells.code_start[j] + codes[i, j]
-        x = values[i, j]
-        distance = cells.cell_lo[at] - x if codes[i, j] > own[i, j] else x - cells.cell_hi[at]
-        d = float(distance / costs.scale[j])
-        return float(costs.weight[j] * (d * d if costs.name == "l2" else d))
+        price, displacement = np.empty(int(cells.code_start[-1])), np.empty(int(cells.code_start[-1]))
+        price_tables(costs.prices, i, own[i], values[i], cells.kind, cells.code_start, price, displacement)
+        return float(price[cells.code_start[j] + codes[i, j]])

@@ -12,10 +12,11 @@ from numba.cpython.unsafe.numbers import trailing_zeros
 from gpucf._answers import Answers
 from gpucf._boxes import BoxLayout
 from gpucf._cells import ORDERED, Cells, ordered_gaps
-from gpucf._costs import CostModel, fill_tables
+from gpucf._costs import CostModel
 from gpucf._jit import helper, inline, njit
 from gpucf._kdtree import MAX_STACK, SLOTS, KdTree
 from gpucf._keys import best_code, key_precedes
+from gpucf._prices import fill_tables
 
 _ROWS_PER_TASK = 512
 _BOXES_IN_CACHE = 4096
@@ -46,15 +47,14 @@ def nearest_boxes(
     """
     n = len(own)
     out = Answers.none_yet(own)
-    gaps = ordered_gaps(cells)
+    gaps = ordered_gaps(cells) | costs.prices.irregular
     order = _row_order(own, wanted, sum(8 * len(t.size) for t in trees if t is not None))
     passes = [(tree, order[wanted[order, label]]) for label, tree in enumerate(trees) if tree is not None]
     done, n_passes = 0, sum(len(rows) for _, rows in passes)
     for tree, rows in passes:
         tasks = [rows[i : i + _ROWS_PER_TASK] for i in range(0, len(rows), _ROWS_PER_TASK)]
         arguments = (
-            costs.code, costs.is_max, own, values, cells.kind, cells.code_start, cells.cell_lo, cells.cell_hi,
-            costs.weight, costs.scale, costs.may_rise, costs.may_fall, layout.set_start, gaps, tree.lo, tree.hi,
+            costs.prices, own, values, cells.kind, cells.code_start, layout.set_start, gaps, tree.lo, tree.hi,
             tree.sets, tree.size, tree.child, out.codes, out.cost, out.visits,
         )  # fmt: skip
         run_tasks(_search_rows, tasks, arguments, n_threads, _share(progress, done, n_passes, n))
@@ -157,21 +157,25 @@ def _ways(kind, code_start, set_start, has_gaps, way):
 
 
 @inline
-def _even_prices(own, kind, code_start, price, other):
-    """The one price of every other category of a feature, or NaN where prices differ."""
+def _even_prices(own, kind, code_start, price, displacement, other):
+    """The one price of every other category of a feature, or NaN where they, or a move to "missing", differ."""
     for j in range(len(kind)):
         other[j] = np.inf
         if kind[j] == ORDERED:
             continue
-        seen = False
-        for code in range(code_start[j], code_start[j + 1] - 1):
-            if code == code_start[j] + own[j]:
+        mine = code_start[j] + own[j]
+        last = code_start[j + 1] - 1
+        seen = -1
+        for code in range(code_start[j], last):
+            if code == mine:
                 continue
-            if not seen:
+            if seen < 0:
                 other[j] = price[code]
-                seen = True
-            elif price[code] != other[j]:
+                seen = code
+            elif price[code] != other[j] or displacement[code] != displacement[seen]:
                 other[j] = np.nan
+        if mine != last and price[last] < np.inf:
+            other[j] = np.nan
 
 
 @inline
@@ -266,8 +270,8 @@ def _price_block(
 
 @helper
 def _search_all(
-    rows, cost, is_max, own_codes, values, kind, code_start, cell_lo, cell_hi, weight, scale, may_rise, may_fall,
-    set_start, has_gaps, lo, hi, sets, size, child, out_codes, out_cost, out_visits,
+    rows, prices, own_codes, values, kind, code_start, set_start, has_gaps, lo, hi, sets, size, child, out_codes,
+    out_cost, out_visits,
     way, price, displacement, other, stack, stack_cost, codes, best, slot_cost,
 ):  # fmt: skip
     """Branch and bound for each row; an answer already in `out_codes` (cost finite) is the one to beat.
@@ -279,11 +283,8 @@ def _search_all(
     _ways(kind, code_start, set_start, has_gaps, way)
     for row in rows:
         own = own_codes[row]
-        fill_tables(
-            cost, own, values[row], kind, code_start, cell_lo, cell_hi, weight, scale, may_rise, may_fall, price,
-            displacement,
-        )  # fmt: skip
-        _even_prices(own, kind, code_start, price, other)
+        fill_tables(prices, row, own, values[row], kind, code_start, price, displacement)
+        _even_prices(own, kind, code_start, price, displacement, other)
         best_cost = out_cost[row]
         best_total = np.inf
         if best_cost < np.inf:
@@ -302,7 +303,7 @@ def _search_all(
             if bound > best_cost:
                 continue
             visits += size[block]
-            _price_block(block, size[block], is_max, best_cost, own, way, other, lo, hi, sets, kind, code_start,
+            _price_block(block, size[block], prices.is_max, best_cost, own, way, other, lo, hi, sets, kind, code_start,
                          set_start, price, slot_cost)  # fmt: skip
             is_last = child[block, 0] < 0
             base = top
@@ -341,15 +342,15 @@ def _search_all(
 
 @njit
 def _search_rows(
-    rows, cost, is_max, own_codes, values, kind, code_start, cell_lo, cell_hi, weight, scale, may_rise, may_fall,
-    set_start, has_gaps, lo, hi, sets, size, child, out_codes, out_cost, out_visits,
+    rows, prices, own_codes, values, kind, code_start, set_start, has_gaps, lo, hi, sets, size, child, out_codes,
+    out_cost, out_visits,
 ):  # fmt: skip
     """Allocate what one task needs, and answer its rows."""
     n_features = len(kind)
     n_codes = code_start[-1]
     _search_all(
-        rows, cost, is_max, own_codes, values, kind, code_start, cell_lo, cell_hi, weight, scale, may_rise, may_fall,
-        set_start, has_gaps, lo, hi, sets, size, child, out_codes, out_cost, out_visits,
+        rows, prices, own_codes, values, kind, code_start, set_start, has_gaps, lo, hi, sets, size, child, out_codes,
+        out_cost, out_visits,
         np.empty(n_features, np.int64), np.empty(n_codes, np.float64), np.empty(n_codes, np.float64),
         np.empty(n_features, np.float64), np.empty(MAX_STACK, np.int64), np.empty(MAX_STACK, np.float64),
         np.empty(n_features, np.int32), np.empty(n_features, np.int32), np.zeros(SLOTS, np.float64),

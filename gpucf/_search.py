@@ -20,7 +20,7 @@ from gpucf._labels import LabelRule
 from gpucf._masks import LeafMasks, make_masks
 from gpucf._regionmap import model_labels
 from gpucf._search_kernel import ASKED, INFEASIBLE, LIMIT, OPTIMAL, TOO_DEEP, search_rows
-from gpucf._search_tables import Prices, Rows, Scratch, Space, Stack, Trees
+from gpucf._search_tables import Rows, Scratch, Space, Stack, Trees
 
 FIRST_SLICE = 20_000  # nodes that a row may take before it is put off
 SLICE_GROWTH = 8
@@ -194,11 +194,8 @@ class _Runner:
     ) -> None:  # fmt: skip
         self.searcher, self.rule, self.n_threads, self.learn = searcher, rule, n_threads, learn
         self.progress, self.n_total, self.n_open = progress, n_total, n_open
-        cells = searcher.cells
-        self.prices = Prices(
-            costs.code, costs.is_max, cells.cell_lo, cells.cell_hi, costs.weight, costs.scale, costs.may_rise,
-            costs.may_fall,
-        )  # fmt: skip
+        self.prices = costs.prices
+        self.space = searcher.space._replace(has_gaps=searcher.space.has_gaps | costs.prices.irregular)
         self.depth = 64
         self.stop = np.zeros(1, np.int64)
 
@@ -208,7 +205,7 @@ class _Runner:
 
     def _search_rows(self, task: np.ndarray, slice_nodes: int, stack: Stack, scratch: Scratch, rows: Rows) -> None:
         search_rows(
-            task, slice_nodes, self.learn, self.stop, self.rule, self.searcher.space, self.searcher.trees, self.prices,
+            task, slice_nodes, self.learn, self.stop, self.rule, self.space, self.searcher.trees, self.prices,
             stack, scratch, rows,
         )  # fmt: skip
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpucf._costs import fill_tables
 from gpucf._jit import helper, njit
 from gpucf._keys import key_precedes
 from gpucf._labels import ASK
+from gpucf._prices import fill_tables
 from gpucf._search_bound import bound_node, outlook_of
 from gpucf._search_node import branch_node, clip_node, node_key, pick_split, settled_label, start_node
 
@@ -35,10 +35,7 @@ def _search_row(row, node_limit, learn, stop, rule, space, trees, prices, stack,
     own = rows.own[row]
     price = scratch.price
     displacement = scratch.displacement
-    fill_tables(
-        prices.cost, own, rows.values[row], space.kind, space.code_start, prices.cell_lo, prices.cell_hi,
-        prices.weight, prices.scale, prices.may_rise, prices.may_fall, price, displacement,
-    )  # fmt: skip
+    fill_tables(prices, row, own, rows.values[row], space.kind, space.code_start, price, displacement)
     best_cost = rows.cost[row]
     best_total = np.inf
     if best_cost < np.inf:

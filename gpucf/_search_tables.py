@@ -49,19 +49,6 @@ class Trees(NamedTuple):
     one_word: Any
 
 
-class Prices(NamedTuple):
-    """What moves cost (see `CostModel`)."""
-
-    cost: Any
-    is_max: Any
-    cell_lo: Any
-    cell_hi: Any
-    weight: Any
-    scale: Any
-    may_rise: Any
-    may_fall: Any
-
-
 class Stack(NamedTuple):
     """Open nodes, one row each: ranges, set words, reachable leaves, least price of each feature, cost."""
 
