@@ -6,6 +6,7 @@ answers an easier question.
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ MODELS: list[tuple[str, str, int, int | None]] = [
 ]
 N_ROWS = 100
 ROUNDS = 3  # of both programs in turn; the least of each figure counts
+ENOUGH_S = 60.0  # of one model: no further round begins then; long times vary little
 TIME_LIMIT_S = 60.0  # of all rows, so that a far answer cannot stop the benchmark
 
 
@@ -40,14 +42,19 @@ def search() -> Rows:
         data = datasets.load(name)
         model, held_out = datasets.train(data, kind, n_trees, depth)
         rows = held_out[:N_ROWS]
-        yield {"model": f"{name} {kind} {n_trees}x{depth or 'any'}", "rows": len(rows), **_measured(data, model, rows)}
+        yield {
+            "model": f"{name} {kind} {n_trees}x{depth or 'any'}",
+            "rows": len(rows),
+            **_measured(data, model, rows, depth),
+        }
 
 
-def _measured(data: Dataset, model: Any, rows: np.ndarray) -> dict[str, Any]:
+def _measured(data: Dataset, model: Any, rows: np.ndarray, depth: int | None) -> dict[str, Any]:
     engine = gpucf.Engine(model, background=data.X, one_hot=data.one_hot_by_position, method="search", n_threads=1)
     answer = engine.query(rows, time_limit_s=TIME_LIMIT_S)  # compiles, and builds what is kept
     ours, theirs = [], []
-    for _ in range(ROUNDS):
+    start = time.perf_counter()
+    while len(ours) < ROUNDS and time.perf_counter() - start < ENOUGH_S:
         if yardstick.available():
             theirs.append(yardstick.run_search(engine.ensemble, rows))
         whole = engine.query(rows, time_limit_s=TIME_LIMIT_S)
@@ -55,10 +62,12 @@ def _measured(data: Dataset, model: Any, rows: np.ndarray) -> dict[str, Any]:
         _check_same(answer, whole)
         _check_same(answer, timed)
         ours.append(_figures(timed, us, whole))
-    out = least(ours)
+    out: dict[str, Any] = {"rounds": len(ours), **least(ours)}
     if theirs:
         theirs_least = least(theirs)
-        _check_same_question(data, out, theirs_least, len(rows))
+        # Trees of any depth vote yes or no; where the votes tie, the prototype's rounding decides.
+        if not data.one_hot and out["proved"] == theirs_least["proved"] == len(rows):
+            _check_same_question(out["mean_cost"], theirs_least["mean_cost"], tolerance=1e-3 if depth else 0.05)
         out |= {f"prototype_{name}": value for name, value in theirs_least.items()}
         for figure in ("us_median", "us_p95", "nodes_median", "nodes_p95"):
             out[f"prototype_over_ours_{figure}"] = theirs_least[figure] / out[figure]
@@ -97,9 +106,7 @@ def _check_same(one: gpucf.Result, other: gpucf.Result) -> None:
         raise AssertionError("the same rows got different answers")
 
 
-def _check_same_question(data: Dataset, ours: dict[str, float], theirs: dict[str, float], n_rows: int) -> None:
+def _check_same_question(ours: float, theirs: float, tolerance: float) -> None:
     """Without one-hot columns both minimise the same cost, but for float32 and for cells narrower than it."""
-    if data.one_hot or not ours["proved"] == theirs["proved"] == n_rows:
-        return
-    if abs(ours["mean_cost"] - theirs["mean_cost"]) > 1e-3 * theirs["mean_cost"]:
-        raise AssertionError(f"mean cost {ours['mean_cost']} and {theirs['mean_cost']}: the questions differ")
+    if abs(ours - theirs) > tolerance * theirs:
+        raise AssertionError(f"mean cost {ours} and {theirs}: the questions differ")
