@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gpucf._errors import ModelError
+from gpucf._raw import RawColumns
+
+if TYPE_CHECKING:
+    from gpucf._outer import Calibration, Cutoff
 
 NO_CATEGORY_SET = -1
 VECTOR_LEAF = -1
@@ -86,6 +90,11 @@ class Ensemble:
         Parameter of these rules (LightGBM's ``sigmoid``).
     notes : tuple of str
         What a user should know about how the model was read.
+    raw : RawColumns or None
+        Of a model that begins with preprocessing; the columns are then those in front of it.
+    outer : tuple of Calibration and Cutoff
+        What stands around a two-class model, innermost first (see `gpucf._outer`). ``decision`` and ``probability``
+        are then those of the model inside; the answers depend on the last output only.
     """
 
     library: str
@@ -119,6 +128,8 @@ class Ensemble:
     post_a: float = 1.0
     post_b: float = 0.0
     notes: tuple[str, ...] = field(default=())
+    raw: RawColumns | None = None
+    outer: tuple[Calibration | Cutoff, ...] = ()
 
     @property
     def n_trees(self) -> int:

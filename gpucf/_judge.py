@@ -24,9 +24,12 @@ class Judge:
         As above, returns a float64 array (n_rows, n_classes), the library's probabilities widened.
     raw : callable
         As above, returns the library's raw scores, shape (n_rows, n_outputs), in the library's dtype.
+    rows : callable, optional
+        Takes a `gpucf._table.Table` and returns the rows that the others take, where the form above does not do.
     """
 
     name: str
     class_index: Callable[[Any], np.ndarray]
     probability: Callable[[Any], np.ndarray]
     raw: Callable[[Any], np.ndarray]
+    rows: Callable[[Any], Any] | None = None

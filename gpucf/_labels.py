@@ -17,6 +17,7 @@ import numpy as np
 from gpucf._ensemble import Ensemble
 from gpucf._jit import inline
 from gpucf._links import classes_from_raw, probabilities_from_raw
+from gpucf._outer import is_calibrated, refuse_falls
 from gpucf._predict import raw_from_sums
 
 THRESHOLD, CLASS, PROBABILITY = 0, 1, 2
@@ -67,18 +68,22 @@ def _rule(ensemble: Ensemble, mode: int, output: int, bound: float, n_labels: in
 
 def class_rule(ensemble: Ensemble) -> LabelRule:
     """Labels are the library's classes (rule 3 of the design)."""
-    if ensemble.n_outputs > 1:
+    output = ensemble.n_outputs - 1
+    if output and not ensemble.outer:
         return _rule(ensemble, CLASS, 0, 0.0, ensemble.n_classes)
+    if ensemble.outer:
+        refuse_falls(ensemble.outer, "the model's decision")
 
     def is_class_1(sums: np.ndarray) -> np.ndarray:
         return classes_from_raw(ensemble, raw_from_sums(ensemble, sums)) == 1
 
-    return _rule(ensemble, THRESHOLD, 0, least_sum(ensemble, 0, is_class_1), 2)
+    return _rule(ensemble, THRESHOLD, output, least_sum(ensemble, output, is_class_1), 2)
 
 
 def probability_rule(ensemble: Ensemble, k: int, p: float) -> tuple[LabelRule, int]:
     """Rule, and the label in it that means "the library's probability of class k is >= p"."""
-    if ensemble.n_outputs > 1 and ensemble.probability not in ("raw", *_SIGMOIDS):
+    one_score = is_calibrated(ensemble.outer)
+    if ensemble.n_outputs > 1 and not one_score and ensemble.probability not in ("raw", *_SIGMOIDS):
         return _rule(ensemble, PROBABILITY, k, p, 2), 1
 
     def reaches(sums: np.ndarray) -> np.ndarray:
@@ -87,11 +92,14 @@ def probability_rule(ensemble: Ensemble, k: int, p: float) -> tuple[LabelRule, i
     def misses(sums: np.ndarray) -> np.ndarray:
         return ~reaches(sums)
 
-    if ensemble.n_outputs > 1:
+    output = ensemble.n_outputs - 1
+    if one_score:  # both probabilities come from the last output
+        refuse_falls(ensemble.outer, f"probability {p!r}", lambda q: q[:, 1] >= p if k == 1 else q[:, 0] < p)
+    elif output:
         return _rule(ensemble, THRESHOLD, k, least_sum(ensemble, k, reaches), 2), 1
     if k == 1:
-        return _rule(ensemble, THRESHOLD, 0, least_sum(ensemble, 0, reaches), 2), 1
-    return _rule(ensemble, THRESHOLD, 0, least_sum(ensemble, 0, misses), 2), 0
+        return _rule(ensemble, THRESHOLD, output, least_sum(ensemble, output, reaches), 2), 1
+    return _rule(ensemble, THRESHOLD, output, least_sum(ensemble, output, misses), 2), 0
 
 
 def least_sum(ensemble: Ensemble, output: int, holds: Callable[[np.ndarray], np.ndarray]) -> float:

@@ -8,7 +8,6 @@ exponentials are not: NumPy's float32 `exp` differs from the C library's by up t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -16,20 +15,10 @@ import numpy as np
 from gpucf._ensemble import Ensemble
 from gpucf._fast_exp import fast_exp
 from gpucf._jit import njit
+from gpucf._libm import libm_exp
+from gpucf._outer import outer_classes, outer_probability
 
 _ONE = np.float32(1.0)
-
-
-@njit
-def _exp(values, out):
-    for i in range(len(values)):
-        out[i] = math.exp(values[i])
-
-
-@njit
-def _log(values, out):
-    for i in range(len(values)):
-        out[i] = math.log(values[i])
 
 
 @njit
@@ -39,20 +28,6 @@ def _fast_exp(values, out):
     for i in range(len(values)):
         for c in range(n):
             out[i, c] = fast_exp(values[i, c], c < grouped)
-
-
-def libm_exp(values: np.ndarray) -> np.ndarray:
-    """The C library's `expf` or `exp` of each value, by dtype."""
-    out = np.empty(values.shape, values.dtype)
-    _exp(np.ascontiguousarray(values).ravel(), out.reshape(-1))
-    return out
-
-
-def logarithms_f32(values: np.ndarray) -> np.ndarray:
-    """The C library's `logf` of each value, which NumPy's float32 logarithm does not always equal."""
-    out = np.empty(len(values), np.float32)
-    _log(np.ascontiguousarray(values, dtype=np.float32), out)
-    return out
 
 
 def _ordered_sum(columns: np.ndarray) -> np.ndarray:
@@ -147,9 +122,18 @@ _DECISIONS: dict[str, Callable[[np.ndarray, float], np.ndarray]] = {
 
 def classes_from_raw(ensemble: Ensemble, raw: np.ndarray) -> np.ndarray:
     """Class index (into ``ensemble.classes``) of each row of raw scores, int64."""
+    if ensemble.outer:
+        return outer_classes(ensemble.outer, raw, lambda: _inner_probability(ensemble, raw)).astype(np.int64)
     return _DECISIONS[ensemble.decision](raw, ensemble.link_a).astype(np.int64)
 
 
 def probabilities_from_raw(ensemble: Ensemble, raw: np.ndarray) -> np.ndarray:
     """Class probabilities of each row of raw scores: the library's numbers, widened to float64."""
-    return _PROBABILITIES[ensemble.probability](raw, ensemble.link_a).astype(np.float64)
+    if ensemble.outer:
+        return outer_probability(ensemble.outer, raw, lambda: _inner_probability(ensemble, raw))
+    return _inner_probability(ensemble, raw).astype(np.float64)
+
+
+def _inner_probability(ensemble: Ensemble, raw: np.ndarray) -> np.ndarray:
+    """The tree model's own probabilities, in its dtype."""
+    return _PROBABILITIES[ensemble.probability](raw, ensemble.link_a)

@@ -88,9 +88,12 @@ def read_table(X: Any, ensemble: Ensemble, what: str = "X", carry: Sequence[Any]
             values[:, j], dtype = read_numbers(kind, column, where)
             _check_numbers(values[:, j], ensemble.compare_dtype, where)
         else:
-            values[:, j], dtype = read_categories(kind, column, known, where)
+            also_missing = () if ensemble.raw is None else ensemble.raw.missing_levels[j]
+            values[:, j], dtype = read_categories(kind, column, known, where, also_missing)
         if not ensemble.allows_missing[j]:
             _check_present(values[:, j], where)
+        if ensemble.raw is not None and ensemble.raw.no_float32[j]:
+            _check_float64(dtype, where)
         dtypes.append(dtype)
     return Table(kind, X, names, values, tuple(dtypes), positions)
 
@@ -238,7 +241,8 @@ def _match(X: Any, ensemble: Ensemble, what: str, carry: tuple[Any, ...]) -> tup
     if missing:
         raise TableError(f"{what} lacks {_list(missing)}, which the model was trained on; it has {_list(frame_names)}.")
     used = {place[name] for name in ensemble.feature_names}
-    extra = [name for i, name in enumerate(frame_names) if i not in used and name not in carried]
+    beside = [*carried, *(() if ensemble.raw is None else ensemble.raw.ignored)]
+    extra = [name for i, name in enumerate(frame_names) if i not in used and name not in beside]
     if extra:
         raise TableError(
             f"{what} has {_list(extra)}, which the model does not know. Drop such columns, or name them in carry "
@@ -278,6 +282,14 @@ def _check_present(values: np.ndarray, where: Where) -> None:
             int(bad[0]),
             f"the value is missing, and the model takes no missing values here ({bad.size} row(s) of this column). "
             "Fill or drop them.",
+        )
+
+
+def _check_float64(dtype: np.dtype[Any] | None, where: Where) -> None:
+    if dtype is not None and dtype.kind == "f" and dtype.itemsize < 8:
+        raise TableError(
+            f"{where.what}, column {where.name!r} is {dtype}, and the pipeline would compute with it in {dtype}, which "
+            "gives other numbers than those it was read with. Convert the column to float64."
         )
 
 

@@ -49,7 +49,7 @@ def verify(
 
 def _judged(judge: Judge, target: Target, ensemble: Ensemble, table: Table) -> np.ndarray:
     """Labels of the target's rule, from the source library's own predict."""
-    rows = judge_rows(table, ensemble)
+    rows = judge_rows(table, ensemble) if judge.rows is None else judge.rows(table)
     with warnings.catch_warnings():
         # A table without pandas goes to the judge as bare numbers in the model's order, of which scikit-learn warns.
         warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)

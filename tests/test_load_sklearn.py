@@ -13,12 +13,9 @@ import skops.io
 from loader_checks import DEPTHS, SEEDS, check_bits, compare
 from sklearn import ensemble as ens
 from sklearn import tree as trees
-from sklearn.calibration import CalibratedClassifierCV
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from gpucf._errors import ModelError, OptionError
 from gpucf._loaders import _sklearn_common as common
@@ -393,8 +390,6 @@ def test_refusals_say_why() -> None:
     y = make_classes(X, 2, 0)
     forest = ens.RandomForestClassifier(2)
     for model, words in [
-        (make_pipeline(StandardScaler(), forest).fit(X, y), "Pipeline.*later release"),
-        (CalibratedClassifierCV(forest, cv=2).fit(X, y), "CalibratedClassifierCV.*calibrated"),
         (ens.AdaBoostClassifier(n_estimators=2).fit(X, y), "AdaBoostClassifier.*vote"),
         (ens.BaggingClassifier(n_estimators=2).fit(X, y), "BaggingClassifier.*random forest"),
         (ens.StackingClassifier([("a", forest)], cv=2).fit(X, y), "StackingClassifier"),

@@ -20,10 +20,8 @@ HIST_BOOSTING = {"HistGradientBoostingClassifier", "HistGradientBoostingRegresso
 SUPPORTED = FORESTS | TREES | BOOSTING | HIST_BOOSTING
 
 _REASONS = {
-    "Pipeline": "pipelines come in a later release; pass its last step, and rows as that step sees them",
     "ColumnTransformer": "it is a transformer, not a model",
     "TransformedTargetRegressor": "its answers are transformed; pass its regressor_",
-    "CalibratedClassifierCV": "it averages calibrated copies, whose probabilities are no sum over trees",
     "AdaBoostClassifier": "its score is a weighted vote, which gpucf does not compute exactly",
     "AdaBoostRegressor": "it answers with a weighted median of trees, not with a sum",
     "BaggingClassifier": "its members may see different columns or be no trees; use a random forest",
@@ -38,8 +36,6 @@ _REASONS = {
     "RandomizedSearchCV": "pass its best_estimator_",
     "HalvingGridSearchCV": "pass its best_estimator_",
     "HalvingRandomSearchCV": "pass its best_estimator_",
-    "TunedThresholdClassifierCV": "it moves the decision away from the model's own; pass its estimator_",
-    "FixedThresholdClassifier": "it moves the decision away from the model's own; pass its estimator_",
     "OneVsRestClassifier": "it holds one model per class; pass a model that knows all classes",
     "OneVsOneClassifier": "it holds one model per pair of classes; pass a model that knows all classes",
     "MultiOutputClassifier": "it answers several questions at once; pass one of its estimators_",

@@ -186,7 +186,7 @@ def base_margin(written: Any, document: Document, n_outputs: int) -> np.ndarray:
     if objective in _LOG and not np.all(score > 0):
         raise ModelError.damaged(source, f"the base score {written} of {objective} is not above 0")
     if objective in _LOGIT or objective in _LOG:
-        from gpucf._links import logarithms_f32
+        from gpucf._libm import logarithms_f32
 
         if objective in _LOGIT:
             one, least = np.float32(1), np.float32(1e-6)

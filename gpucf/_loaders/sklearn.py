@@ -1,4 +1,4 @@
-"""scikit-learn: trees, forests, GradientBoosting, HistGradientBoosting; and skops, pickle and joblib files.
+"""scikit-learn: trees, forests, boosting, pipelines and calibration around them; and skops, pickle and joblib files.
 
 A pickle or joblib file may hold a model of any library: this module opens it (only when the user trusts it), and the
 object inside goes to whichever loader claims it.
@@ -14,9 +14,12 @@ from typing import Any
 from gpucf._ensemble import Ensemble
 from gpucf._errors import ModelError
 from gpucf._judge import Judge
+from gpucf._loaders import _calibrated, _pipeline
 from gpucf._loaders import _sklearn_boosting as boosting
 from gpucf._loaders import _sklearn_common as common
 from gpucf._loaders import _sklearn_forest as forest
+from gpucf._loaders._nesting import is_wrapper
+from gpucf._loaders._wrapper_judge import wrapper_judge
 
 _PICKLE_SUFFIXES = {".pkl", ".pickle", ".joblib", ".pckl"}
 # What joblib writes when it compresses: zlib, gzip, bzip2, xz, lzma, lz4.
@@ -39,8 +42,10 @@ def claims(obj: Any) -> bool:
 
 def from_object(obj: Any, iterations: int | str | None = None) -> Ensemble:
     """A fitted scikit-learn model as an `Ensemble`."""
-    common.refuse_by_name(obj)
     name = common.kind(obj)
+    if is_wrapper(obj):
+        return (_pipeline.from_pipeline if name == "Pipeline" else _calibrated.from_wrapper)(obj, iterations)
+    common.refuse_by_name(obj)
     if name in common.HIST_BOOSTING:
         return boosting.from_hist_gradient_boosting(obj, iterations)
     if name in common.BOOSTING:
@@ -52,6 +57,8 @@ def judge(obj: Any, ensemble: Ensemble) -> Judge:
     """The model's own predict (see `gpucf._judge.Judge`)."""
     import sklearn
 
+    if is_wrapper(obj):
+        return wrapper_judge(obj, ensemble)
     name = f"scikit-learn {sklearn.__version__}"
     if common.kind(obj) in common.BOOSTING | common.HIST_BOOSTING:
         return boosting.boosting_judge(obj, ensemble, name)
