@@ -108,8 +108,9 @@ def test_a_condition_in_the_last_bit_of_an_isotonic_step_is_refused() -> None:
 
     rng = np.random.default_rng(11)
     for _ in range(200):
-        x, y = np.sort(rng.random(99) * 50.0), np.sort(rng.random(99))
-        step = Calibration(False, False, x=tuple(x.tolist()), y=tuple(y.tolist()))
+        x, y = np.sort(rng.random(99)), np.sort(rng.random(99))
+        x, y = x.astype(np.float32), y.astype(np.float32)
+        step = Calibration(False, True, x=tuple(x.tolist()), y=tuple(y.tolist()))
         p = _joints(step)
         fall = np.flatnonzero(p[1:] < p[:-1])
         if len(fall):
