@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from job import Job
 from treecf import Counterfactual, Explainer, OneHot, Target
+from trees import XGB_LEAST
 
 
 def version() -> str:
@@ -24,10 +25,9 @@ def prepare(job: Job) -> Callable[[np.ndarray, int], dict[str, Any]]:
     explainer = Explainer(
         job.model, normalizers=np.ones(len(names)), constraints=[OneHot(group) for group in groups], weights=half
     )
-    targets = [
-        Target.probability(range=(0.0, 0.5)),
-        Target.probability(range=(float(np.nextafter(0.5, 1.0)), 1.0)),
-    ]
+    # Its own link is not the library's: ask for the raw scores that the library's predict turns into each class.
+    least = XGB_LEAST if job.kind == "xgb" else float(np.nextafter(0.5, 1.0))
+    targets = [Target.raw(range=(-1e9, float(np.nextafter(least, -1.0)))), Target.raw(range=(least, 1e9))]
 
     def ask(row: np.ndarray, wanted: int) -> dict[str, Any]:
         found = explainer.explain(
