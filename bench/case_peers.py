@@ -3,8 +3,8 @@
 Costs are L1 on columns scaled to 0-1: 1 per column, 1 for another category (1/2 per one-hot column). All numeric
 columns are continuous. The library's own ``predict`` judges every answer of everybody.
 
-The default takes under ten minutes and answers few rows of the slow peers. ``GPUCF_PEERS_PYTHON`` names a ready
-interpreter for the peers; ``GPUCF_PEERS_TOTAL`` (540) is the seconds after which no peer is begun,
+The default takes about nine minutes and answers few rows of the slow peers. ``GPUCF_PEERS_PYTHON`` names a ready
+interpreter for the peers; ``GPUCF_PEERS_TOTAL`` (480) is the seconds after which no peer is begun,
 ``GPUCF_PEERS_SECONDS`` (2) how long a peer may go on beginning rows of a model, ``GPUCF_PEERS_ROW_LIMIT`` (60) its
 limit per row, ``GPUCF_PEERS_ROWS`` (100) the most rows of a model, ``GPUCF_PEERS_MODELS`` and ``GPUCF_PEERS_ONLY``
 words of which a model's or peer's name must hold one (separated by commas).
@@ -61,7 +61,7 @@ class Limits:
             return os.environ.get(f"GPUCF_PEERS_{name}") or default
 
         words = [[w for w in get(name, "").lower().split(",") if w] for name in ("MODELS", "ONLY")]
-        until = time.monotonic() + float(get("TOTAL", "540"))
+        until = time.monotonic() + float(get("TOTAL", "480"))
         return cls(until, float(get("SECONDS", "2")), float(get("ROW_LIMIT", "60")), int(get("ROWS", "100")), *words)
 
 
