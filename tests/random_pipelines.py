@@ -118,12 +118,12 @@ def final_model(kind: str, rng: np.random.Generator, trees: int, depth: int) -> 
     return ensemble.RandomForestClassifier(n_estimators=trees, max_depth=depth, random_state=seed, n_jobs=1)
 
 
-def random_pipeline(kind: str, rng: np.random.Generator) -> tuple[Any, pd.DataFrame]:
-    """A fitted pipeline and its rows."""
+def random_pipeline(kind: str, rng: np.random.Generator, trees: int = 8, depth: int = 3) -> tuple[Any, pd.DataFrame]:
+    """A fitted pipeline of at most so many trees of such a depth, and its rows."""
     holes = bool(rng.random() < 0.5)
     frame, y = random_frame(rng, holes)
     before = random_preprocessing(rng, holes)
     if kind == "hist":
         before.sparse_threshold = 0.0  # it takes no sparse tables
-    model = final_model(kind, rng, int(rng.integers(1, 9)), int(rng.integers(1, 4)))
+    model = final_model(kind, rng, int(rng.integers(1, trees + 1)), int(rng.integers(1, depth + 1)))
     return Pipeline([("before", before), ("model", model)]).fit(frame, y), frame
