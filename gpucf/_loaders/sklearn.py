@@ -29,8 +29,16 @@ _JOBLIB_HEADS = (*_ZLIB_HEADS, b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x5d\x00", b"
 # What skops does not trust by itself but such models are made of; everything else is refused by name.
 _SKOPS_TYPES = {
     "functools.partial",
+    "numpy.dtype",
+    "sklearn.calibration._CalibratedClassifier",
+    "sklearn.calibration._SigmoidCalibration",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "sklearn.metrics._classification.balanced_accuracy_score",
+    "sklearn.metrics._scorer._CurveScorer",
+    "sklearn.metrics._scorer._Scorer",
     "sklearn.tree._tree.Tree",
+    "sklearn.utils._metadata_requests.MetadataRequest",
+    "sklearn.utils._metadata_requests.MethodMetadataRequest",
     "sklearn.utils.validation.check_array",
 }
 
@@ -130,5 +138,5 @@ def _open_skops(path: Path) -> Any:
         raise ModelError.damaged(str(path), f"skops cannot open it ({type(error).__name__}: {error})") from error
     raise ModelError.unsupported(
         str(path),
-        f"it holds {', '.join(foreign)}, which are not parts of a scikit-learn tree, forest or boosted model",
+        f"it holds {', '.join(foreign)}, which are not parts of a scikit-learn model that gpucf reads",
     )
