@@ -12,8 +12,9 @@ from bench import datasets, yardstick
 from bench.datasets import Dataset
 from bench.harness import Rows, case
 from gpucf._cells import code_rows
-from gpucf._costs import column_scales, make_cost_model
+from gpucf._costs import make_cost_model
 from gpucf._labels import labels_from_sums
+from gpucf._measures import column_scales
 from gpucf._predict import predict_sums
 from gpucf._query import nearest_boxes
 from gpucf._regionmap import RegionMap

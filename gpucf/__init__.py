@@ -23,6 +23,8 @@ if TYPE_CHECKING:
         TableError,
         VerificationError,
     )
+    from gpucf._features import Features
+    from gpucf._infer import infer_features
     from gpucf._loaders import load_model
     from gpucf._regionmap import RegionMap
     from gpucf._result import Result
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Engine",
     "Ensemble",
+    "Features",
     "FileFormatError",
     "GpucfError",
     "MapTooLargeError",
@@ -43,6 +46,7 @@ __all__ = [
     "TableError",
     "VerificationError",
     "__version__",
+    "infer_features",
     "load_model",
 ]
 
@@ -50,6 +54,7 @@ __all__ = [
 _HOMES = {
     "Engine": "gpucf._engine",
     "Ensemble": "gpucf._ensemble",
+    "Features": "gpucf._features",
     "FileFormatError": "gpucf._errors",
     "GpucfError": "gpucf._errors",
     "MapTooLargeError": "gpucf._errors",
@@ -61,6 +66,7 @@ _HOMES = {
     "Result": "gpucf._result",
     "TableError": "gpucf._errors",
     "VerificationError": "gpucf._errors",
+    "infer_features": "gpucf._infer",
     "load_model": "gpucf._loaders",
 }
 

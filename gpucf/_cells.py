@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpucf._domain import CATEGORICAL, Domain, Grid
+from gpucf._domain import CATEGORICAL, Domain, Grid, last_cast_at_most
 from gpucf._ensemble import Ensemble
 from gpucf._errors import TableError
 
@@ -30,6 +30,8 @@ class Cells:
         Columns of the model that make up each feature.
     kind : int8 array of shape (n_features,)
         ORDERED, NATIVE (categorical column) or ONE_HOT (folded group).
+    references : tuple of str or None, one per feature
+        Name of the category of a one-hot group whose column was left out; its code follows those of the columns.
     code_start : int64 array of shape (n_features + 1,)
         Feature `j` has codes ``0 .. code_start[j+1] - code_start[j] - 1``, the last of them "missing".
     cell_lo, cell_hi : float64 arrays of shape (n_codes,)
@@ -55,6 +57,7 @@ class Cells:
     names: tuple[str, ...]
     columns: tuple[tuple[int, ...], ...]
     kind: np.ndarray
+    references: tuple[str | None, ...]
     code_start: np.ndarray
     cell_lo: np.ndarray
     cell_hi: np.ndarray
@@ -91,11 +94,16 @@ def make_cells(ensemble: Ensemble, domain: Domain, keep_empty: bool = False) -> 
         that hold unattainable values (2.5 in an integer column).
     """
     features = _folded(domain)
+    references = {group.name: group.reference for group in domain.groups}
     owner = np.full(ensemble.n_features, -1, np.int64)
     for j, (_, columns) in enumerate(features):
         owner[list(columns)] = j
     ordered = [_ordered_codes(ensemble, domain, columns, keep_empty) for _, columns in features]
-    n_codes = [_count(ensemble, domain, columns, o) for (_, columns), o in zip(features, ordered, strict=True)]
+    left_out = tuple(references[name] if len(columns) > 1 else None for name, columns in features)
+    n_codes = [
+        _count(ensemble, columns, o, reference)
+        for (_, columns), o, reference in zip(features, ordered, left_out, strict=True)
+    ]
     code_start = np.concatenate([[0], np.cumsum(n_codes)]).astype(np.int64)
     cell_lo, cell_hi, cell_probe = (np.full(code_start[-1], np.nan) for _ in range(3))
     for j, o in enumerate(ordered):
@@ -113,6 +121,7 @@ def make_cells(ensemble: Ensemble, domain: Domain, keep_empty: bool = False) -> 
         names=tuple(name for name, _ in features),
         columns=tuple(columns for _, columns in features),
         kind=np.asarray(kind, np.int8),
+        references=left_out,
         code_start=code_start,
         cell_lo=cell_lo,
         cell_hi=cell_hi,
@@ -150,11 +159,11 @@ def _is_categorical(domain: Domain, columns: tuple[int, ...]) -> bool:
     return len(columns) > 1 or domain.columns[columns[0]].kind == CATEGORICAL
 
 
-def _count(ensemble: Ensemble, domain: Domain, columns: tuple[int, ...], ordered: _OrderedCodes | None) -> int:
+def _count(ensemble: Ensemble, columns: tuple[int, ...], ordered: _OrderedCodes | None, reference: str | None) -> int:
     if ordered is not None:
         return len(ordered.lo) + 1
     categories = ensemble.categories[columns[0]] if len(columns) == 1 else columns
-    return len(categories if categories is not None else ()) + 1
+    return len(categories if categories is not None else ()) + (reference is not None) + 1
 
 
 def _ordered_codes(
@@ -166,7 +175,8 @@ def _ordered_codes(
     at = (ensemble.feature == columns[0]) & (ensemble.category_set < 0)
     raw = np.unique(ensemble.threshold[at])
     raw = raw[np.isfinite(raw)] + 0.0  # + 0.0: no negative zeros
-    ends = np.concatenate([np.clip(grid.floor(raw), -np.inf, grid.high), [grid.high]])
+    going_left = grid.floor(last_cast_at_most(raw, ensemble.compare_dtype))
+    ends = np.concatenate([np.clip(going_left, -np.inf, grid.high), [grid.high]])
     starts = np.full(len(ends), grid.low)
     reaches = ends[:-1] >= grid.low
     starts[1:][reaches] = grid.next_above(ends[:-1][reaches])
@@ -266,7 +276,8 @@ def code_rows(ensemble: Ensemble, cells: Cells, X: np.ndarray, names: tuple[str,
     for j, columns in enumerate(cells.columns):
         missing = int(cells.n_codes[j]) - 1
         if cells.kind[j] == ONE_HOT:
-            codes[:, j] = _one_hot_codes(X[:, list(columns)], cells.names[j], [names[c] for c in columns])
+            block, reference = X[:, list(columns)], cells.references[j]
+            codes[:, j] = _one_hot_codes(block, cells.names[j], [names[c] for c in columns], reference)
             values[:, j] = codes[:, j]
             continue
         x = X[:, columns[0]]
@@ -275,24 +286,32 @@ def code_rows(ensemble: Ensemble, cells: Cells, X: np.ndarray, names: tuple[str,
         if cells.kind[j] == NATIVE:
             codes[:, j] = np.where(gone, missing, np.where(gone, 0, x).astype(np.int32))
             continue
-        with np.errstate(over="ignore"):
-            seen = x.astype(ensemble.compare_dtype).astype(np.float64)  # what the library compares
-        cuts = cells.raw_cut[cells.raw_start[j] : cells.raw_start[j + 1]]
-        raw_code = cells.raw_code[cells.raw_start[j] + j : cells.raw_start[j + 1] + j + 1]
-        codes[:, j] = np.where(gone, missing, raw_code[np.searchsorted(cuts, np.where(gone, 0.0, seen), side="left")])
+        codes[:, j] = np.where(gone, missing, ordered_codes(ensemble, cells, j, np.where(gone, 0.0, x)))
     return codes, values
 
 
-def _one_hot_codes(block: np.ndarray, name: str, columns: list[str]) -> np.ndarray:
+def ordered_codes(ensemble: Ensemble, cells: Cells, j: int, x: np.ndarray) -> np.ndarray:
+    """Codes of values of an ordered feature, none of them missing; -1 where the cell was not kept."""
+    with np.errstate(over="ignore"):
+        seen = x.astype(ensemble.compare_dtype).astype(np.float64)  # what the library compares
+    cuts = cells.raw_cut[cells.raw_start[j] : cells.raw_start[j + 1]]
+    raw_code = cells.raw_code[cells.raw_start[j] + j : cells.raw_start[j + 1] + j + 1]
+    return raw_code[np.searchsorted(cuts, seen, side="left")]
+
+
+def _one_hot_codes(block: np.ndarray, name: str, columns: list[str], reference: str | None) -> np.ndarray:
     active = block == 1.0
-    wrong = ~(np.all(active | (block == 0.0), axis=1) & (active.sum(axis=1) == 1))
+    n_active = active.sum(axis=1)
+    fits = (n_active == 1) | ((n_active == 0) & (reference is not None))
+    wrong = ~(np.all(active | (block == 0.0), axis=1) & fits)
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
+        needs = "exactly" if reference is None else "at most"
         raise TableError(
-            f"row {row}: one-hot group {name!r} needs exactly one column at 1 and the others at 0, but "
+            f"row {row}: one-hot group {name!r} needs {needs} one column at 1 and the others at 0, but "
             f"({', '.join(columns)}) hold ({', '.join(f'{v:g}' for v in block[row])})."
         )
-    return np.argmax(active, axis=1)
+    return np.where(n_active == 0, len(columns), np.argmax(active, axis=1))
 
 
 def ordered_gaps(cells: Cells) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The command line: ``gpucf query``, ``gpucf info``, ``gpucf demo``.
+"""The command line: ``gpucf query``, ``gpucf features``, ``gpucf info``, ``gpucf demo``.
 
 Exit codes: 0 all is well, 1 something given cannot be used (one line on stderr says what), 130 interrupted.
 """
@@ -52,6 +52,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"gpucf {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND", parser_class=_Parser)
     _add_query(commands)
+    features = commands.add_parser(
+        "features",
+        help="a first draft of what may change, for a person to edit",
+        description="Prints kinds, steps and one-hot groups as the table shows them, in YAML, for --features of query.",
+    )
+    features.add_argument("table", metavar="TABLE", help=".csv or .parquet, such as the rows of training")
+    features.add_argument("--model", metavar="MODEL", help="leave out the columns that this model does not know")
+    features.add_argument("--trust-pickle", action="store_true", help="open a pickled model; a pickle can run any code")
+    features.set_defaults(run=_run_features)
     info = commands.add_parser("info", help="versions, devices and caches: what was found, and why not")
     info.set_defaults(run=_run_info)
     demo = commands.add_parser(
@@ -75,7 +84,7 @@ def _add_query(commands: argparse._SubParsersAction[_Parser]) -> None:
     add("-o", "--output", required=True, metavar="OUT", help=".csv or .parquet")
     add("--background", metavar="FILE", help="rows like those of training: dtypes, and the units for --scale")
     add("--target", default="opposite", help='"opposite", "any_other", a class, or "probability >= 0.7" (%(default)s)')
-    add("--cost", default="l1", help="l1, l2, linf or l0 (%(default)s)")
+    add("--cost", default="l1", help='l1, l2, linf, l0, quantile, or JSON {"l1": 1, "l0": 0.1} (%(default)s)')
     add("--weights", action="append", default=[], metavar="W", help='name=2.0,...; or JSON {"name": 2.0}, or its file')
     add("--scale", metavar="S", help="range, std, mad, iqr or none (range with --background, else none)")
     for option, what in [
@@ -92,7 +101,7 @@ def _add_query(commands: argparse._SubParsersAction[_Parser]) -> None:
         metavar="G",
         help='NAME=COL1,COL2; or JSON {"NAME": [...]}, or its file',
     )
-    add("--features", action="append", default=[], metavar="F", help='JSON {"age": "integer"}, or its file')
+    add("--features", action="append", default=[], metavar="F", help='YAML or JSON file, or JSON {"age": "integer"}')
     add("--iterations", metavar="N", help='rounds of the model to use: a count, or "all"')
     add("--trust-pickle", action="store_true", help="open a pickled model; a pickle can run any code")
     add("--threads", type=int, metavar="N", help="threads (all cores); answers do not depend on it")
@@ -115,6 +124,12 @@ def _run_query(args: argparse.Namespace) -> int:
     from gpucf._cli_query import run_query
 
     return run_query(args)
+
+
+def _run_features(args: argparse.Namespace) -> int:
+    from gpucf._cli_features import run_features
+
+    return run_features(args)
 
 
 def _run_info(args: argparse.Namespace) -> int:

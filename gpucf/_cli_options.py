@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpucf._errors import OptionError
+from gpucf._features_file import read_features
 
 
 def names(option: str, texts: list[str]) -> list[str]:
@@ -64,14 +65,25 @@ def one_hot(option: str, texts: list[str]) -> dict[str, list[str]] | None:
 
 
 def features(option: str, texts: list[str]) -> dict[str, Any] | None:
-    """JSON or a JSON file, possibly given several times."""
+    """A YAML or JSON file, or JSON, possibly given several times."""
     out: dict[str, Any] = {}
     for text in texts:
-        given = _object(option, text)
+        if text.lower().endswith((".yaml", ".yml")):
+            given: dict[str, Any] | None = read_features(text)
+        else:
+            given = _object(option, text)
         if given is None:
-            raise OptionError(f'{option} is {text!r}; give JSON such as {{"age": "integer"}}, or a .json file.')
+            raise OptionError(
+                f'{option} is {text!r}; give a .yaml or .json file, or JSON such as {{"age": "integer"}}.'
+            )
         out.update(given)
     return out or None
+
+
+def cost(option: str, text: str) -> str | dict[str, float]:
+    """A name, or a mixture as JSON or a JSON file; the engine looks at what it says."""
+    given = _object(option, text)
+    return text if given is None else given
 
 
 def iterations(option: str, text: str | None) -> int | str | None:
@@ -108,7 +120,7 @@ def canonical(args: argparse.Namespace) -> dict[str, Any]:
     scale = args.scale if args.scale is not None else ("range" if args.background else "none")
     return {
         "target": args.target,
-        "cost": args.cost,
+        "cost": cost("--cost", args.cost),
         "weights": weights("--weights", args.weights),
         "scale": None if scale == "none" else scale,
         "immutable": names("--immutable", args.immutable),

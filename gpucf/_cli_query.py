@@ -18,6 +18,7 @@ from gpucf import _cli_options
 from gpucf._engine import Engine
 from gpucf._ensemble import Ensemble
 from gpucf._errors import GpucfError, OptionError, TableError, VerificationError
+from gpucf._features import Features
 from gpucf._loaders import load_model
 from gpucf._progress import Progress
 from gpucf._result import Result
@@ -39,6 +40,8 @@ def run_query(args: argparse.Namespace) -> int:
         raise OptionError(f"--batch-rows is {args.batch_rows}; give a whole number of at least 1.")
     paths = _Paths.of(args)
     ensemble = load_model(paths.model, iterations=options["iterations"], trust_pickle=args.trust_pickle)
+    known = (*ensemble.feature_names, *options["carry"])
+    options["carry"] += [n for n in Features(options["features"] or {}).row_columns if n not in known]
     background, source = _open_tables(paths, ensemble, options)
     options["carry"] += _index_columns(source, options["carry"])
     if background is None:
@@ -109,7 +112,11 @@ def _open_tables(paths: _Paths, ensemble: Ensemble, options: dict[str, Any]) -> 
     if paths.background is not None:
         whole = read_all(paths.background, "background", lambda schema: _csv_types(schema, ensemble, declared))
         background = _blank_to_null(_model_columns(whole, ensemble, options["carry"]), ensemble)
-        declared = {**_numeric_types(background.schema), **declared}
+        seen = _numeric_types(background.schema)
+        declared = {
+            **seen,
+            **{name: kind for name, kind in declared.items() if not _whole_floats(kind, seen.get(name))},
+        }
     source = open_source(paths.table, "table", lambda schema: _csv_types(schema, ensemble, declared))
     taken = [name for name in ADDED if name in source.schema.names]
     if taken:
@@ -137,7 +144,15 @@ def _csv_types(schema: Any, ensemble: Ensemble, declared: dict[str, Any]) -> dic
     import pyarrow as pa
 
     blank = {field.name: pa.float64() for field in schema if pa.types.is_null(field.type)}
-    return {name: kind for name, kind in {**blank, **declared}.items() if name in schema.names}
+    types = {name: kind for name, kind in {**blank, **declared}.items() if name in schema.names}
+    return {n: pa.float64() if _whole_floats(kind, schema.field(n).type) else kind for n, kind in types.items()}
+
+
+def _whole_floats(declared: Any, seen: Any) -> bool:
+    """Whether whole numbers are declared of a column that is written as floats, such as 30000.0."""
+    import pyarrow as pa
+
+    return seen is not None and pa.types.is_integer(declared) and pa.types.is_floating(seen)
 
 
 def _numeric_types(schema: Any) -> dict[str, Any]:

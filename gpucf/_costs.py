@@ -10,11 +10,11 @@ import numpy as np
 
 from gpucf._cells import ORDERED, Cells
 from gpucf._errors import OptionError
+from gpucf._features import Feature, Features
 from gpucf._prices import Prices
 
-COSTS = ("l1", "l2", "linf", "l0")
-SCALES = ("range", "std", "mad", "iqr")
-_TERMS = ("l1", "l2", "l0")
+COSTS = ("l1", "l2", "linf", "l0", "quantile")
+_TERMS = ("l1", "l2", "l0", "quantile")
 
 
 @dataclass(frozen=True)
@@ -71,14 +71,14 @@ class CostModel:
 
     Attributes
     ----------
-    name : {"l1", "l2", "linf", "l0", "quantile", "mixture"}
+    terms : Terms
     weight, scale : float64 arrays of shape (n_features,)
     may_rise, may_fall : bool arrays of shape (n_features,)
         Both False: immutable.
     prices : Prices
     """
 
-    name: str
+    terms: Terms
     weight: np.ndarray
     scale: np.ndarray
     may_rise: np.ndarray
@@ -86,8 +86,9 @@ class CostModel:
     prices: Prices
 
     @property
-    def is_max(self) -> bool:
-        return self.name == "linf"
+    def name(self) -> str:
+        """One of `COSTS`, or "mixture"."""
+        return self.terms.name
 
     def report(self, inner: np.ndarray) -> np.ndarray:
         """The cost as users see it, from the sum or maximum that is minimised."""
@@ -100,46 +101,75 @@ def make_cost_model(
     cost: str | Mapping[str, float],
     weights: Mapping[str, float] | Sequence[float] | np.ndarray | None,
     scale: np.ndarray,
-    immutable: Sequence[str],
+    immutable: Sequence[str] | Mapping[str, Any],
     increase_only: Sequence[str],
     decrease_only: Sequence[str],
+    features: Features | None = None,
 ) -> CostModel:
     """Check the caller's wishes and lay them out by feature.
 
-    `scale` is the displacement unit of each column, float64 of shape (n_columns,).
+    `scale` is the displacement unit of each column, float64 of shape (n_columns,). What is said here comes before what
+    `features` say. Limits, measures, price tables and missing values are added by `gpucf._special`.
     """
     terms = Terms.of(cost)
-    immutable_at = _features_named("immutable", immutable, cells, column_names)
-    up_at = _features_named("increase_only", increase_only, cells, column_names)
-    down_at = _features_named("decrease_only", decrease_only, cells, column_names)
+    entries = entries_of(cells, features)
+    may_rise = np.array([not (e.immutable or e.decrease_only) for e in entries], bool)
+    may_fall = np.array([not (e.immutable or e.increase_only) for e in entries], bool)
+    for j, frozen in _immutable(immutable, cells, column_names):
+        may_rise[j] = not frozen and not entries[j].decrease_only
+        may_fall[j] = not frozen and not entries[j].increase_only
+    up_at = features_named("increase_only", increase_only, cells, column_names)
+    down_at = features_named("decrease_only", decrease_only, cells, column_names)
     for option, at in (("increase_only", up_at), ("decrease_only", down_at)):
         wrong = [cells.names[j] for j in at if cells.kind[j] != ORDERED]
         if wrong:
             raise OptionError(f"{option} names {wrong[0]!r}, whose categories have no order; use immutable instead.")
-    may_rise, may_fall = np.ones(cells.n_features, bool), np.ones(cells.n_features, bool)
-    may_rise[immutable_at + down_at] = False
-    may_fall[immutable_at + up_at] = False
-    ordered = cells.kind == ORDERED
-    units = np.asarray([scale[c[0]] for c in cells.columns]) if cells.n_features else np.zeros(0)
-    weight, unit = _weights(weights, cells, column_names), np.where(ordered, units, 1.0)
-    prices = _plain_prices(cells, terms, weight, unit, may_rise, may_fall)
-    return CostModel(terms.name, weight, unit, may_rise, may_fall, prices)
+    may_rise[down_at] = False
+    may_fall[up_at] = False
+    unit = np.ones(cells.n_features)
+    for j in np.flatnonzero(cells.kind == ORDERED).tolist():
+        declared = entries[j].scale
+        unit[j] = scale[cells.columns[j][0]] if declared is None else declared
+    weight = np.array([1.0 if e.weight is None else e.weight for e in entries], np.float64)
+    weight = _weights(weights, cells, column_names, weight)
+    prices = _plain_prices(cells, terms, weight, unit, may_rise, may_fall, entries)
+    return CostModel(terms, weight, unit, may_rise, may_fall, prices)
+
+
+def entries_of(cells: Cells, features: Features | None) -> list[Feature]:
+    """What is declared of each feature."""
+    declared = {} if features is None else features.entries
+    return [declared.get(name, Feature()) for name in cells.names]
+
+
+def _immutable(immutable: Any, cells: Cells, column_names: Sequence[str]) -> list[tuple[int, bool]]:
+    """Features that may, or may not, move, by a list of names or by a dict of booleans.
+
+    Entries of a dict that are arrays or columns are limits of single rows, see `gpucf._limits`.
+    """
+    names = list(immutable) if isinstance(immutable, Mapping) else immutable
+    at = features_named("immutable", names, cells, column_names)
+    if not isinstance(immutable, Mapping):
+        return [(j, True) for j in at]
+    return [(j, bool(v)) for j, v in zip(at, immutable.values(), strict=True) if isinstance(v, bool | np.bool_)]
 
 
 def _plain_prices(
-    cells: Cells, terms: Terms, weight: np.ndarray, scale: np.ndarray, may_rise: np.ndarray, may_fall: np.ndarray
-) -> Prices:
+    cells: Cells, terms: Terms, weight: np.ndarray, scale: np.ndarray, may_rise: np.ndarray, may_fall: np.ndarray,
+    entries: list[Feature],
+) -> Prices:  # fmt: skip
     """Prices without anything special: no limits, no measure but the values, missing stays missing."""
     n, n_codes = cells.n_features, int(cells.code_start[-1])
     nothing = np.zeros((1, n))
-    both = np.stack([weight, weight])
+    sides = np.array([[e.price_down for e in entries], [e.price_up for e in entries]]).reshape(2, n) * weight
+    fixed = np.array([e.fixed for e in entries], np.float64)
     return Prices(
         is_max=terms.name == "linf",
         cell_lo=cells.cell_lo,
         cell_hi=cells.cell_hi,
-        flat=terms.flat * both,
-        linear=terms.linear * both,
-        square=terms.square * both,
+        flat=terms.flat * sides + fixed,
+        linear=terms.linear * sides,
+        square=terms.square * sides,
         far=np.where(weight > 0.0, weight, 1.0),  # 0 would not order points of equal cost
         scale=scale,
         may_rise=may_rise,
@@ -174,7 +204,8 @@ def checked_number(what: str, value: Any) -> float:
     return number
 
 
-def _features_named(option: str, names: Any, cells: Cells, column_names: Sequence[str]) -> list[int]:
+def features_named(option: str, names: Any, cells: Cells, column_names: Sequence[str]) -> list[int]:
+    """Features of columns and groups given by name."""
     if isinstance(names, str) or not isinstance(names, Iterable):
         raise OptionError(f"{option} is {names!r}; give a list of names.")
     names = list(names)
@@ -191,8 +222,8 @@ def _positions(cells: Cells, column_names: Sequence[str]) -> dict[str, int]:
     return {**where, **{name: j for j, name in enumerate(cells.names)}}
 
 
-def _weights(weights: Any, cells: Cells, column_names: Sequence[str]) -> np.ndarray:
-    out = np.ones(cells.n_features)
+def _weights(weights: Any, cells: Cells, column_names: Sequence[str], declared: np.ndarray) -> np.ndarray:
+    out = declared.copy()
     if weights is None:
         return out
     if hasattr(weights, "to_dict"):  # a pandas Series: by name, whatever its order
@@ -222,37 +253,4 @@ def _weights(weights: Any, cells: Cells, column_names: Sequence[str]) -> np.ndar
             )
     for j, number in seen.items():
         out[j] = number
-    return out
-
-
-def column_scales(values: np.ndarray, scale: str | None, n_columns: int) -> np.ndarray:
-    """Displacement unit of each column from background rows (float64, NaN ignored).
-
-    A unit that would be 0 or not finite (a constant column; a MAD of 0) falls back to the range, and for a constant
-    column to 1, so that every displacement stays finite and positive.
-    """
-    if scale is None:
-        return np.ones(n_columns)
-    if scale not in SCALES:
-        raise OptionError(f"scale is {scale!r}; give one of {', '.join(map(repr, SCALES))}, or None.")
-    out = np.ones(n_columns)
-    for j in range(n_columns):
-        x = values[:, j]
-        x = x[~np.isnan(x)]
-        if not len(x):
-            continue
-        spread = float(x.max()) - float(x.min())
-        with np.errstate(over="ignore", invalid="ignore"):  # the largest numbers: what is not finite falls back
-            if scale == "std":
-                unit = float(x.std())
-            elif scale == "mad":
-                unit = float(np.median(np.abs(x - np.median(x))))
-            elif scale == "iqr":
-                unit = float(np.subtract(*np.percentile(x, [75, 25])))
-            else:
-                unit = spread
-        for candidate in (unit, spread, 1.0):
-            if np.isfinite(candidate) and candidate > 1e-290:
-                out[j] = candidate
-                break
     return out

@@ -15,12 +15,15 @@ import numpy as np
 
 from gpucf._answers import Answers
 from gpucf._cells import Cells, code_rows, make_cells
-from gpucf._costs import CostModel, column_scales, make_cost_model
-from gpucf._declare import check_dtypes, make_domain
+from gpucf._costs import CostModel, make_cost_model
+from gpucf._declare import check_dtypes, check_may_be_missing, make_domain
 from gpucf._ensemble import Ensemble
 from gpucf._errors import MapTooLargeError, ModelError, OptionError, TableError
+from gpucf._features import Features
 from gpucf._labels import LabelRule, labels_from_sums
+from gpucf._limits import named_columns, row_bounds
 from gpucf._loaders import load_model, open_judge
+from gpucf._measures import Population, column_scales
 from gpucf._moves import FeatureCost, moved_values
 from gpucf._predict import predict_sums
 from gpucf._prices import LARGEST_PRICE
@@ -28,6 +31,7 @@ from gpucf._query import nearest_boxes
 from gpucf._regionmap import RegionMap, build_region_map, load_region_map
 from gpucf._result import ALREADY, FEASIBLE, INFEASIBLE, OPTIMAL, UNKNOWN, Result
 from gpucf._search import Searcher, make_searcher, search
+from gpucf._special import with_special
 from gpucf._table import Table, read_table, with_values
 from gpucf._targets import Target, resolve_target
 from gpucf._verify import verify
@@ -47,10 +51,9 @@ class Engine:
         See `load_model`.
     background : table, optional
         Rows like those the model was trained on. Its dtypes say which columns are whole numbers or booleans, and its
-        values give the units of `scale`. Nothing else is taken from it.
-    features : dict, optional
-        Kinds by column name, ``"continuous"``, ``"integer"`` or ``"boolean"``: they come before the background's
-        dtypes.
+        values give the units of `scale` and the percentiles of the cost "quantile".
+    features : Features, dict, or path of a YAML or JSON file, optional
+        What each column may become, and at what price (see `Features`); it comes before the background's dtypes.
     one_hot : dict, optional
         Group name to the columns of which exactly one is 1: moved as one categorical feature.
     iterations, trust_pickle :
@@ -80,7 +83,7 @@ class Engine:
         model: Any,
         background: Any = None,
         *,
-        features: Mapping[str, Any] | None = None,
+        features: Features | Mapping[str, Any] | str | os.PathLike[str] | None = None,
         one_hot: Mapping[str, Sequence[str]] | None = None,
         iterations: int | str | None = None,
         trust_pickle: bool = False,
@@ -101,8 +104,9 @@ class Engine:
         self.judge = open_judge(model, ensemble, trust_pickle)
         table = None if background is None else read_table(background, ensemble, "background")
         self.ensemble = ensemble if table is None else _named_by(ensemble, table)
-        self.domain = make_domain(self.ensemble, table, features, one_hot)
-        # Units are taken now: the background itself is not kept.
+        self.features = Features.of(features)
+        self.domain = make_domain(self.ensemble, table, self.features, one_hot)
+        self._population = None if table is None else Population(table.values)
         self._scales = None if table is None else {
             name: column_scales(table.values, name, self.ensemble.n_features) for name in ("range", "std", "mad", "iqr")
         }  # fmt: skip
@@ -147,13 +151,14 @@ class Engine:
         self,
         X: Any,
         target: Any = "opposite",
-        cost: str = "l1",
+        cost: str | Mapping[str, float] = "l1",
         *,
         weights: Mapping[str, float] | Sequence[float] | None = None,
         scale: str | None = "range",
-        immutable: Sequence[str] = (),
+        immutable: Sequence[str] | Mapping[str, Any] = (),
         increase_only: Sequence[str] = (),
         decrease_only: Sequence[str] = (),
+        limits: Mapping[str, Mapping[str, Any]] | None = None,
         carry: Sequence[str] = (),
         node_limit: int | None = None,
         time_limit_s: float | None = None,
@@ -167,16 +172,25 @@ class Engine:
             Frames are matched by column name.
         target : "opposite", "any_other", a class label, "probability >= p", or Probability
             What the model should say.
-        cost : {"l1", "l2", "linf", "l0"}
-            See `CostModel`; a change of category counts 1.
+        cost : {"l1", "l2", "linf", "l0", "quantile"} or dict
+            See `CostModel`; a change of category counts 1. A dict is a mixture: ``{"l1": 1, "l0": 0.1}`` adds 0.1 for
+            each changed feature.
         weights : dict by name, or one number per column
             Finite and >= 0; 1 where not given. A one-hot group has one weight.
         scale : {"range", "std", "mad", "iqr"} or None
             Unit of each column's displacement, from the background; without a background there is none, and a
             warning says so.
-        immutable, increase_only, decrease_only : lists of column or group names
+        immutable : list of column or group names, or dict
+            In a dict, True and False come before what the features say; an array of booleans, or the name of a column
+            of X that holds them, says it for each row.
+        increase_only, decrease_only : lists of column names
+        limits : dict, optional
+            ``{"age": {"low": ..., "high": ..., "max_change": ..., "max_rise": ..., "max_fall": ...}}``: what a move may
+            land on. Each is a number, an array with one number per row, or the name of a column of X; a limit that is
+            missing (NaN) does not limit. A row outside its limits may stay where it is.
         carry : list of names
-            Columns of X that the model does not know and that ride along unchanged.
+            Columns of X that the model does not know and that ride along unchanged. Columns that hold limits do so
+            without being named.
         node_limit : int, optional
             Search nodes that a row may take. A row that meets its limit has the status "feasible" (its cost and a
             certified lower bound are given) or "unknown". A region map needs no limit and ignores none: with one, the
@@ -198,7 +212,8 @@ class Engine:
             If the rows or the options do not fit the model.
         """
         start = time.perf_counter()
-        table = read_table(X, self.ensemble, "X", tuple(carry))
+        carry = self._carried(carry, limits, immutable)
+        table = read_table(X, self.ensemble, "X", carry)
         check_dtypes(self.ensemble, self.domain, table)
         goal = resolve_target(self.ensemble, target)
         cells, own_codes, values = self._codes(table)
@@ -211,23 +226,30 @@ class Engine:
             immutable,
             increase_only,
             decrease_only,
+            self.features,
         )
+        bounds = row_bounds(self.ensemble, self.domain, cells, self.features, limits, immutable, table, values)
+        costs = with_special(
+            costs, self.ensemble, self.domain, cells, self.features, self._population, values, bounds
+        )  # fmt: skip
+        check_may_be_missing(cells, table, costs.prices.enter_price)
         own = labels_from_sums(self.ensemble, goal.rule, predict_sums(self.ensemble, table.values))
         wanted, already = goal.wanted(own)
-        limits = _limits(node_limit, time_limit_s)
-        region_map = self._choose_map(goal.rule, cells, _nullable(cells, own_codes), limits) if len(own) else None
+        budget = _budget(node_limit, time_limit_s)
+        nullable = _nullable(cells, own_codes) | np.isfinite(costs.prices.enter_price)
+        region_map = self._choose_map(goal.rule, cells, nullable, budget) if len(own) else None
         mapped = time.perf_counter()
         if not len(own):
             nearest = Answers.none_yet(own_codes)
         elif region_map is None:
-            nearest = self._search(goal, cells, costs, own_codes, values, own, already, limits, progress)
+            nearest = self._search(goal, cells, costs, own_codes, values, own, already, budget, progress)
         else:
             nearest = nearest_boxes(
                 list(region_map.trees), cells, region_map.layout, costs, own_codes, values, wanted, self.n_threads,
                 progress,
             )  # fmt: skip
         searched = time.perf_counter()
-        result = self._result(table, goal, own, already, cells, costs, nearest, own_codes, values, X, tuple(carry))
+        result = self._result(table, goal, own, already, cells, costs, nearest, own_codes, values, X, carry)
         result.plan.update(
             method="search" if region_map is None else "map",
             target=goal.text,
@@ -242,9 +264,14 @@ class Engine:
         _log.info("%d rows: %s", len(own), result.plan)
         return result
 
-    def _choose_map(self, rule: LabelRule, cells: Cells, nullable: np.ndarray, limits: _Limits) -> RegionMap | None:
+    def _carried(self, carry: Sequence[str], limits: Any, immutable: Any) -> tuple[str, ...]:
+        """Columns that ride along: those named, and those that hold limits."""
+        more = named_columns(self.features, limits, immutable)
+        return (*carry, *(n for n in more if n not in carry and n not in self.ensemble.feature_names))
+
+    def _choose_map(self, rule: LabelRule, cells: Cells, nullable: np.ndarray, budget: _Budget) -> RegionMap | None:
         """The map to answer from, or None where the search shall."""
-        if self.method == "search" or limits != _Limits(None, None):
+        if self.method == "search" or budget != _Budget(None, None):
             return None
         if self.method == "map":
             return self._map_for(rule, cells, nullable, self.max_regions)
@@ -260,8 +287,13 @@ class Engine:
 
     def _search(
         self, goal: Target, cells: Cells, costs: CostModel, own_codes: np.ndarray, values: np.ndarray,
-        own: np.ndarray, already: np.ndarray, limits: _Limits, progress: Callable[[int, int], None] | None,
+        own: np.ndarray, already: np.ndarray, budget: _Budget, progress: Callable[[int, int], None] | None,
     ) -> Answers:  # fmt: skip
+        if np.isfinite(costs.prices.enter_price).any() or np.isfinite(costs.prices.leave_price).any():
+            raise OptionError(
+                "features let values go missing or be filled, which the search cannot do yet; use method='map' (and a "
+                "larger max_regions), no node_limit and no time_limit_s."
+            )
         with self._lock:
             kept = cells is not self._cells.get(False)
             if kept not in self._searchers:
@@ -271,7 +303,7 @@ class Engine:
         label = own if goal.labels is None else np.full(len(own), int(np.flatnonzero(goal.labels)[0]))
         return search(
             searcher, goal.rule, costs, own_codes, values, label, negate, np.flatnonzero(~already), self.n_threads,
-            limits.nodes, limits.seconds, progress,
+            budget.nodes, budget.seconds, progress,
         )  # fmt: skip
 
     def region_map(self, target: Any = "opposite") -> RegionMap:
@@ -331,7 +363,7 @@ class Engine:
     ) -> Result:  # fmt: skip
         _check_costs(nearest.cost)
         found = np.isfinite(nearest.cost)
-        after, changed = moved_values(table.values, cells, own_codes, nearest.codes)
+        after, changed = moved_values(table.values, cells, costs.prices, own_codes, nearest.codes)
         counterfactuals = with_values(table, self.ensemble, after, changed)
         verified_by = verify(self.ensemble, self.judge, goal, table, own, counterfactuals, found | already, carry)
         cost = np.where(already, 0.0, costs.report(nearest.cost))
@@ -350,6 +382,7 @@ class Engine:
             _table=table,
             _after=after,
             _features=tuple(zip(cells.names, cells.columns, strict=True)),
+            _references=cells.references,
             _categories=self.ensemble.categories,
             _feature_cost=FeatureCost(cells, costs, own_codes, values, nearest.codes),
         )
@@ -390,16 +423,16 @@ def _nullable(cells: Cells, codes: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class _Limits:
+class _Budget:
     nodes: int | None
     seconds: float | None
 
 
-def _limits(node_limit: Any, time_limit_s: Any) -> _Limits:
+def _budget(node_limit: Any, time_limit_s: Any) -> _Budget:
     nodes = None if node_limit is None else _count("node_limit", node_limit, 1)
     if time_limit_s is None:
-        return _Limits(nodes, None)
+        return _Budget(nodes, None)
     real = isinstance(time_limit_s, int | float | np.number) and not isinstance(time_limit_s, bool)
     if not real or not float(time_limit_s) > 0.0:
         raise OptionError(f"time_limit_s is {time_limit_s!r}; give a number of seconds above 0.")
-    return _Limits(nodes, float(time_limit_s))
+    return _Budget(nodes, float(time_limit_s))

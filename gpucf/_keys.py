@@ -2,8 +2,8 @@
 
 The key of a point is its cost, then the sum of its displacements, then feature by feature in index order: the smaller
 displacement, below before above, the nearer cell; for categories the own one first, then the cheaper, then the lower
-code; missing last. On a box every component is least at the same point, the row's clamp, so that the key of a box is
-that of its clamp, and the order in which boxes are looked at cannot matter.
+code; "missing" by its price, and last at the same price. On a box every component is least at the same point, the row's
+clamp, so that the key of a box is that of its clamp, and the order in which boxes are looked at cannot matter.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ def comes_first(a, b, own, missing, is_ordered, first, price, displacement):
     if a == own or b == own:
         return a == own
     if a == missing or b == missing:
+        if price[first + a] != price[first + b]:
+            return price[first + a] < price[first + b]
         return b == missing
     if is_ordered:
         if (a < own) == (b < own):

@@ -6,10 +6,12 @@ import numpy as np
 
 from gpucf._cells import ONE_HOT, ORDERED, Cells
 from gpucf._costs import CostModel
-from gpucf._prices import price_tables
+from gpucf._prices import Prices, price_tables
 
 
-def moved_values(before: np.ndarray, cells: Cells, own: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def moved_values(
+    before: np.ndarray, cells: Cells, prices: Prices, own: np.ndarray, codes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Values of the answers and which of them differ from the row's own."""
     after, changed = before.copy(), np.zeros(before.shape, bool)
     for j, columns in enumerate(cells.columns):
@@ -17,20 +19,28 @@ def moved_values(before: np.ndarray, cells: Cells, own: np.ndarray, codes: np.nd
         if not moved.any():
             continue
         if cells.kind[j] == ONE_HOT:
-            hot = codes[:, j][:, None] == np.arange(len(columns))
+            hot = codes[:, j][:, None] == np.arange(len(columns))  # a reference category: no column
             block = np.where(moved[:, None], hot, before[:, list(columns)])
             changed[:, list(columns)] = block != before[:, list(columns)]
             after[:, list(columns)] = block
             continue
         c = columns[0]
-        at = cells.code_start[j] + codes[:, j]
         if cells.kind[j] == ORDERED:
-            value = np.where(codes[:, j] > own[:, j], cells.cell_lo[at], cells.cell_hi[at])
+            value = _landing(cells, prices, j, own[:, j], codes[:, j])
         else:
             value = codes[:, j].astype(np.float64)
-        after[moved, c] = value[moved]
+        after[moved, c] = np.where(codes[:, j] == cells.n_codes[j] - 1, np.nan, value)[moved]
         changed[moved, c] = True
     return after, changed
+
+
+def _landing(cells: Cells, prices: Prices, j: int, own: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Where moves of an ordered feature land: the near end of the cell, or a limit of the row inside it."""
+    at = cells.code_start[j] + codes
+    value = np.where(
+        codes > own, np.maximum(cells.cell_lo[at], prices.low[:, j]), np.minimum(cells.cell_hi[at], prices.high[:, j])
+    )
+    return np.where(own == cells.n_codes[j] - 1, prices.leave_value[at], value)
 
 
 class FeatureCost:

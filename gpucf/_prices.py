@@ -38,7 +38,8 @@ class Prices(NamedTuple):
         Where the row's value (over rows and features) and the cell ends (over codes) lie on the measure in which moves
         are priced: ``d = (difference of positions) / unit``.
     low, high, at_low, at_high : over rows and features
-        Least and largest value that a row may move to, and their positions; a low above the high: no move.
+        Least and largest value that a row may move to, and their positions; inf and -inf: no move, not to "missing"
+        either.
     matrix_start, matrix_price :
         Categories: where the table "from, to" of each feature begins (-1: all moves have one price), and the tables,
         one after another.
@@ -152,7 +153,8 @@ def _fill_special(prices, row, j, x, is_ordered, first, last, mine, price, displ
     at_row = min(row, len(prices.low) - 1)
     low = prices.low[at_row, j]
     high = prices.high[at_row, j]
-    if low <= high and (prices.may_rise[j] or prices.may_fall[j]):
+    still = low == np.inf and high == -np.inf
+    if not still and (prices.may_rise[j] or prices.may_fall[j]):
         if mine == last:
             for code in range(first, last):
                 if not is_ordered or low <= prices.leave_value[code] <= high:

@@ -50,6 +50,7 @@ class Result:
     _table: Table = field(repr=False)
     _after: np.ndarray = field(repr=False)
     _features: tuple[tuple[str, tuple[int, ...]], ...] = field(repr=False)
+    _references: tuple[str | None, ...] = field(repr=False)
     _categories: tuple[np.ndarray | None, ...] = field(repr=False)
     _feature_cost: Any = field(repr=False)
 
@@ -84,7 +85,7 @@ class Result:
         return out
 
     def changes(self, i: int) -> list[dict[str, Any]]:
-        """The moves of row `i`: feature, value before, value after, and the price of that move."""
+        """The moves of row `i`: feature, value before, value after (None: missing), and the price of that move."""
         out = []
         for j, (name, columns) in enumerate(self._features):
             if not self.changed[i, list(columns)].any():
@@ -92,20 +93,24 @@ class Result:
             out.append(
                 {
                     "feature": name,
-                    "from": self._value(self._table.values[i], columns),
-                    "to": self._value(self._after[i], columns),
+                    "from": self._value(self._table.values[i], j),
+                    "to": self._value(self._after[i], j),
                     "cost": self._feature_cost(i, j),
                 }
             )
         return out
 
-    def _value(self, row: np.ndarray, columns: tuple[int, ...]) -> Any:
+    def _value(self, row: np.ndarray, j: int) -> Any:
+        columns = self._features[j][1]
         if len(columns) > 1:
-            return self._table.names[columns[int(np.argmax(row[list(columns)] == 1.0))]]
+            active = np.flatnonzero(row[list(columns)] == 1.0)
+            return self._table.names[columns[int(active[0])]] if len(active) else self._references[j]
         value = float(row[columns[0]])
         categories = self._categories[columns[0]]
         if categories is not None:
             return None if np.isnan(value) else categories[int(value)]
+        if np.isnan(value):
+            return None
         dtype = self._table.dtypes[columns[0]]
         if dtype is not None and dtype.kind in "iu":
             return int(value)

@@ -71,7 +71,7 @@ def read_table(X: Any, ensemble: Ensemble, what: str = "X", carry: Sequence[Any]
         If the table does not fit the model; the message names the column, the row and the value.
     """
     carry = (carry,) if isinstance(carry, str) else tuple(carry)
-    kind = _kind_of(X, what)
+    kind = kind_of(X, what)
     if kind == "numpy":
         _check_array(X, ensemble, what, carry)
         names, positions = ensemble.feature_names, tuple(range(ensemble.n_features))
@@ -170,7 +170,8 @@ def column_names(kind: str, X: Any) -> list[Any]:
     return list(X.column_names if kind == "pyarrow" else X.columns)
 
 
-def _kind_of(X: Any, what: str) -> str:
+def kind_of(X: Any, what: str) -> str:
+    """The library that a table is of; anything else is refused."""
     if isinstance(X, np.ma.MaskedArray):
         raise TableError(f"{what} is a masked array. Pass X.filled(np.nan) if the model takes missing values.")
     if isinstance(X, np.ndarray):
@@ -220,7 +221,7 @@ def _wrong_count(n: int, ensemble: Ensemble, what: str) -> TableError:
 
 def _match(X: Any, ensemble: Ensemble, what: str, carry: tuple[Any, ...]) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """Names of the model's columns and where they stand in the frame."""
-    frame_names = [str(name) for name in column_names(_kind_of(X, what), X)]
+    frame_names = [str(name) for name in column_names(kind_of(X, what), X)]
     twice = sorted({name for name in frame_names if frame_names.count(name) > 1})
     if twice:
         raise TableError(f"{what} has more than one column named {_list(twice)}. Rename or drop the others.")

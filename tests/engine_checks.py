@@ -69,4 +69,4 @@ def check_search(engine: gpucf.Engine, X: Any, result: gpucf.Result, **options: 
         engine.method = method
     assert np.array_equal(found.status, result.status)
     assert same_bits(found.cost, result.cost) and same_bits(found.lower_bound, result.lower_bound)
-    assert same_bits(coded(engine, found.counterfactuals), coded(engine, result.counterfactuals))
+    assert same_bits(found._after, result._after)

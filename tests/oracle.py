@@ -97,13 +97,18 @@ def answer(engine, goal, x, costs):
               costs.may_rise[j], costs.may_fall[j], costs.name)
         for j, c in enumerate(cells.columns)
     ]  # fmt: skip
+    return least_key(engine, goal, x, cells.columns, lists, tables, costs.name == "linf")
+
+
+def least_key(engine, goal, x, features, lists, tables, is_max):
+    """The point of least key among all combinations of the features' values: (point, inner cost), or (None, inf)."""
     picks = np.array(list(itertools.product(*(range(len(v)) for v in lists))), dtype=np.int64)
     rows = np.empty((len(picks), engine.ensemble.n_features))
     total, displacement = np.zeros(len(picks)), np.zeros(len(picks))
-    for j, columns in enumerate(cells.columns):
+    for j, columns in enumerate(features):
         rows[:, list(columns)] = np.asarray(lists[j]).reshape(len(lists[j]), -1)[picks[:, j]]
         price = tables[j][0][picks[:, j]]
-        total = np.maximum(total, price) if costs.name == "linf" else total + price
+        total = np.maximum(total, price) if is_max else total + price
         displacement = displacement + tables[j][1][picks[:, j]]
     labels = labels_from_sums(engine.ensemble, goal.rule, predict_sums(engine.ensemble, rows))
     own = labels_from_sums(engine.ensemble, goal.rule, predict_sums(engine.ensemble, x[None]))[0]

@@ -156,9 +156,13 @@ BAD_ENGINES: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "no regions": ({"max_regions": 0}, OptionError, "max_regions is 0"),
     "iterations": ({"iterations": 0}, OptionError, "iterations is 0"),
     "features of no column": ({"features": {"agee": "integer"}}, OptionError, "features names 'agee'"),
-    "features of no kind": ({"features": {"age": "ordinal"}}, OptionError, "features.'age'. is 'ordinal'"),
+    "features of no kind": (
+        {"features": {"age": "ordinal"}},
+        OptionError,
+        "features.'age'. is 'ordinal'; give its levels",
+    ),
     "features as a list": ({"features": ["age"]}, OptionError, "features is a list"),
-    "an unknown key": ({"features": {"age": {"step": 1}}}, OptionError, "knows only the key 'kind'"),
+    "an unknown key": ({"features": {"age": {"stepp": 1}}}, OptionError, "unknown key 'stepp'; known are"),
     "continuous integers": ({"features": {"age": "continuous"}}, OptionError, "'continuous', but .* is int64"),
     "categorical numbers": ({"features": {"age": "categorical"}}, OptionError, "'categorical', but the model"),
     "one_hot of no column": ({"one_hot": {"r": ["north", "east"]}}, OptionError, "one_hot.'r'.*'east'"),
@@ -166,7 +170,11 @@ BAD_ENGINES: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "one_hot as a list": ({"one_hot": [["north", "south"]]}, OptionError, "one_hot is a list"),
     "one_hot twice": ({"one_hot": {"r": ["north", "south"], "s": ["south", "west"]}}, OptionError, "'south' is in"),
     "one_hot named as a column": ({"one_hot": {"age": ["north", "south"]}}, OptionError, "name of a column outside"),
-    "a group with one left out": ({"one_hot": {"r": ["north", "south"]}}, TableError, "reference column left out"),
+    "a group with one left out": (
+        {"one_hot": {"r": ["north", "south"]}},
+        TableError,
+        "If a reference column was left out",
+    ),
 }
 
 
