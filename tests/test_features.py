@@ -14,6 +14,7 @@ from declared import Declared, check_rules
 from engine_checks import check_search, coded, same_bits
 from mixed_models import N_CATEGORIES, random_ensemble, random_rows
 from sizes import DEEP
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 import gpucf
@@ -460,3 +461,64 @@ def test_tables_too_narrow_for_a_declared_grid_are_refused() -> None:
     assert halves.query(np.zeros((1, 1), np.float32), target=1, scale=None).counterfactuals.tolist() == [[1.0]]
     whole = gpucf.Engine(stump(0.6), features={"a": {"kind": "integer", "range": [0, 100]}})
     assert whole.query(np.zeros((1, 1), np.int8), target=1, scale=None).counterfactuals.tolist() == [[1]]
+
+
+def dearest_first(labels: list[Any], rng: np.random.Generator) -> dict[Any, dict[Any, float | None]]:
+    """Prices between all categories, some moves forbidden, some missing from the table."""
+    return {
+        a: {b: None if rng.random() < 0.2 else float(rng.integers(0, 9)) / 4 for b in labels if rng.random() < 0.8}
+        for a in labels
+    }
+
+
+def cheapest(model: Any, row: pd.DataFrame, variants: list[pd.DataFrame], prices: list[float]) -> float:
+    said = model.predict(row)[0]
+    return min(
+        (p for v, p in zip(variants, prices, strict=True) if model.predict(v)[0] != said), default=float("inf")
+    )  # fmt: skip
+
+
+def price_between(given: dict[Any, dict[Any, float | None]], a: Any, b: Any) -> float:
+    price = given[a].get(b, 1.0)
+    return float("inf") if price is None else price
+
+
+def test_seventy_categories_with_a_price_each() -> None:
+    """More categories than bits in a word, in a one-hot group."""
+    rng = np.random.default_rng(7)
+    k = 70
+    names = [f"job_{i}" for i in range(k)]
+    code = rng.integers(0, k, 600)
+    X = pd.DataFrame(np.eye(k, dtype=np.int8)[code], columns=names)
+    model = RandomForestClassifier(5, max_depth=12, random_state=0).fit(X, rng.random(k)[code] < 0.5)
+    given = dearest_first(names, rng)
+    result = ask(model, {"job": {"one_hot": names, "prices": given}}, X[:25], target="opposite", background=X)
+    variants = [pd.DataFrame([row], columns=names) for row in np.eye(k, dtype=np.int8)]
+    for i in range(25):
+        prices = [price_between(given, names[code[i]], b) for b in names]
+        assert result.cost[i] == cheapest(model, X[i : i + 1], variants, prices)
+
+
+def test_native_categories_with_prices_by_name() -> None:
+    import lightgbm
+
+    rng = np.random.default_rng(8)
+    labels = [f"town {i}" for i in range(9)]
+    X = pd.DataFrame({"town": pd.Categorical(rng.choice(labels, 400), categories=labels), "x": rng.integers(0, 3, 400)})
+    y = (X.town.cat.codes % 3 == 0) ^ (X.x == 2)
+    options = {"min_child_samples": 2, "cat_smooth": 0.1, "min_data_per_group": 1, "n_jobs": 1, "verbose": -1}
+    model = lightgbm.LGBMClassifier(n_estimators=5, **options).fit(X, y)
+    given = dearest_first(labels, rng)
+    features = {"town": {"prices": given, "missing": {"enter": 0.125}}}
+    engine = gpucf.Engine(model, background=X, features=features, n_threads=1, method="map")
+    result = engine.query(X[:30], immutable=["x"])
+    for i in range(30):
+        row = X[i : i + 1]
+        variants = [row.assign(town=pd.Categorical([b], categories=labels)) for b in [*labels, None]]
+        prices = [*(price_between(given, row.town.iloc[0], b) for b in labels), 0.125]
+        assert result.cost[i] == cheapest(model, row, variants, prices)
+        if result.status[i] == "optimal" and result.cost[i] == 0.125:
+            assert result.changes(i)[0]["to"] is None and pd.isna(result.counterfactuals.town.iloc[i])
+    elsewhere = gpucf.Engine(model, background=X, features={"town": {"prices": {"town 1": {"nowhere": 1}}}})
+    with pytest.raises(OptionError, match="the prices of 'town' name 'nowhere'"):
+        elsewhere.query(X[:1])
