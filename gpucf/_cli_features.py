@@ -20,6 +20,8 @@ def run_features(args: argparse.Namespace) -> int:
     """Print the features of ``args.table``; returns the exit code."""
     path = Path(args.table)
     table = read_all(path, "table")
+    index = (table.schema.pandas_metadata or {}).get("index_columns", [])  # not columns of a model
+    table = table.drop_columns([name for name in index if isinstance(name, str) and name in table.column_names])
     features = infer_features(table)
     if args.model is not None:
         features = only(features, load_model(args.model, trust_pickle=args.trust_pickle).feature_names)

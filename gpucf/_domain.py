@@ -188,15 +188,20 @@ class Grid:
 
 
 def last_cast_at_most(cuts: np.ndarray, compare_dtype: np.dtype[Any]) -> np.ndarray:
-    """Largest float64 that the cast to `compare_dtype` puts at or below each cut (float64 values of that dtype).
+    """Largest float64 that the cast to `compare_dtype` puts at or below each cut (finite float64 values).
 
-    The cast rounds to nearest, ties to even, so that the bound lies half-way to the next number, or just below that.
+    The cast rounds to nearest, ties to even, so that the bound lies half-way between two numbers of that dtype, or just
+    below.
     """
     if compare_dtype == np.float64:
         return cuts
     with np.errstate(over="ignore"):
-        above = np.nextafter(cuts.astype(compare_dtype), compare_dtype.type(np.inf)).astype(np.float64)
-        middle = np.where(np.isfinite(above), cuts + (above - cuts) / 2, cuts)  # exact: float64 has bits to spare
+        below = cuts.astype(compare_dtype)
+        too_large = below.astype(np.float64) > cuts  # a cut that is not of the dtype itself
+        below[too_large] = np.nextafter(below[too_large], compare_dtype.type(-np.inf))
+        above = np.nextafter(below, compare_dtype.type(np.inf)).astype(np.float64)
+        last = below.astype(np.float64)
+        middle = np.where(np.isfinite(above), last + (above - last) / 2, last)  # exact: float64 has bits to spare
         rounds_down = middle.astype(compare_dtype).astype(np.float64) <= cuts
     return np.where(rounds_down, middle, np.nextafter(middle, -np.inf))
 

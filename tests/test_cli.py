@@ -391,7 +391,7 @@ WRONG = {
     "immutable": (["model.json", "people.csv", "-o", "{out}/o.csv", "--carry", "id", "--immutable", "agee"], "'agee'"),
     "names JSON": (["model.json", "people.csv", "-o", "{out}/o.csv", "--immutable", "[1]"], "give a JSON list of names"),
     "broken JSON": (["model.json", "people.csv", "-o", "{out}/o.csv", "--features", '{"age"'], "--features is not valid JSON"),
-    "features": (["model.json", "people.csv", "-o", "{out}/o.csv", "--features", "age"], "--features is 'age'; give JSON"),
+    "features": (["model.json", "people.csv", "-o", "{out}/o.csv", "--features", "age"], "--features is 'age'; give a .yaml or .json file, or JSON"),
     "features file": (["model.json", "people.csv", "-o", "{out}/o.csv", "--features", "no.json"], "cannot read the file of --features"),
     "one-hot": (["model.json", "people.csv", "-o", "{out}/o.csv", "--one-hot", "age"], "--one-hot is 'age'; give GROUP="),
     "one-hot JSON": (["model.json", "people.csv", "-o", "{out}/o.csv", "--one-hot", '{"G": 1}'], "--one-hot gives 'G' the columns 1"),

@@ -19,6 +19,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import gpucf
 from gpucf import OptionError, TableError
+from gpucf._domain import last_cast_at_most
 from gpucf._ensemble import TreeBuilder
 from gpucf._targets import resolve_target
 
@@ -276,6 +277,15 @@ def test_steps_around_every_cut(dtype: Any) -> None:
             result = ask(stump(cut, dtype), {"a": {"step": 0.1}}, np.array([[-5.03]]))
             fits = [k / 10 for k in range(-9, 10) if dtype(k / 10) > dtype(cut)]
             assert result.counterfactuals[0, 0] == fits[0], (cut, exact)
+
+
+def test_the_last_number_that_a_cast_puts_below_a_cut() -> None:
+    """Also for cuts that are no float32 themselves, and at the ends of its reach."""
+    rng = np.random.default_rng(0)
+    cuts = np.concatenate([rng.normal(size=200), rng.normal(size=200).astype(np.float32), [0, 0.1, -0.1, 1e-46, 1e38]])
+    last = last_cast_at_most(cuts, np.dtype(np.float32))
+    assert (last.astype(np.float32).astype(float) <= cuts).all()
+    assert (np.nextafter(last, np.inf).astype(np.float32).astype(float) > cuts).all()
 
 
 def test_case_21_a_range_for_one_feature_only() -> None:
