@@ -96,7 +96,7 @@ class Engine:
         self.method = method
         self.n_threads = _count("n_threads", n_threads, os.cpu_count() or 1)
         self.max_regions = _count("max_regions", max_regions, 1)
-        ensemble = load_model(model, iterations=iterations, trust_pickle=trust_pickle)
+        ensemble = load_model(model, iterations=iterations, trust_pickle=trust_pickle, background=background)
         self._as_read = ensemble
         self._model = model
         self._trust_pickle = trust_pickle

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xgboost
 from loader_checks import check_bits
 from random_pipelines import FINALS, final_model, random_frame, random_preprocessing
 from sizes import count
@@ -127,6 +128,7 @@ def test_refusals_say_why() -> None:
     forest = RandomForestClassifier(3, random_state=0)
     three = np.arange(len(y)) % 3
     fitted = RandomForestClassifier(3, random_state=0).fit(X, y)
+    logits = xgboost.XGBClassifier(n_estimators=2, objective="binary:logitraw", n_jobs=1).fit(X, y)
     once = CalibratedClassifierCV(FrozenEstimator(fitted)).fit(X, y)
     reversed_ = CalibratedClassifierCV(FrozenEstimator(fitted)).fit(X, 1 - y)
     for model, words in [
@@ -135,6 +137,7 @@ def test_refusals_say_why() -> None:
         (CalibratedClassifierCV(FrozenEstimator(fitted), method="temperature").fit(X, y), "temperature"),
         (CalibratedClassifierCV(FrozenEstimator(once)).fit(X, y), "around another"),
         (reversed_, "fall as the model"),
+        (CalibratedClassifierCV(FrozenEstimator(logits), ensemble=False).fit(X, y), "does not read its probabilities"),
         (CalibratedClassifierCV(forest), "has not been fitted"),
         (TunedThresholdClassifierCV(forest), "has not been fitted"),
         (FixedThresholdClassifier(FrozenEstimator(fitted), pos_label=0).fit(X, y), "pos_label=0"),

@@ -15,6 +15,7 @@ import pytest
 from loader_checks import DEPTHS, SEEDS, compare
 from sizes import count
 
+import gpucf
 from gpucf._errors import ModelError
 from gpucf._fast_exp import fast_exp
 from gpucf._jit import njit
@@ -22,6 +23,7 @@ from gpucf._links import classes_from_raw
 from gpucf._loaders import catboost as loader
 from gpucf._loaders import load_model, open_judge
 from gpucf._predict import predict_raw
+from gpucf._table import read_table
 
 catboost = pytest.importorskip("catboost")
 COMMON = {"verbose": 0, "allow_writing_files": False, "thread_count": 1, "random_seed": 0, "learning_rate": 0.3}
@@ -503,3 +505,35 @@ def test_single_class_decision_matches_raw() -> None:
     read = loader.from_object(model)
     assert np.all(classes_from_raw(read, predict_raw(read, X)) == 0)
     check(model, X)
+
+
+def test_an_object_learns_its_words_from_the_background() -> None:
+    """One-hot columns of an object that knows hashes only: text, whole numbers and category columns."""
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame(
+        {
+            "town": rng.choice(["Aix", "Bonn", "Cork"], 120),
+            "age": rng.integers(18, 80, 120),
+            "rooms": rng.choice([1, 2, 5], 120),
+        }
+    )
+    y = ((frame["town"] == "Bonn") * 20 + frame["age"] + frame["rooms"] * 4 + rng.normal(size=120) > 60).astype(int)
+    model = catboost.CatBoostClassifier(
+        iterations=5, depth=3, one_hot_max_size=9, cat_features=["town", "rooms"], verbose=False, random_seed=0,
+        thread_count=1, allow_writing_files=False,
+    ).fit(frame, y)  # fmt: skip
+    with pytest.raises(ModelError, match="background table"):
+        load_model(model)
+    for given in (frame, frame.astype({"town": "category"}), frame.astype({"town": object})):
+        engine = gpucf.Engine(model, given)
+        assert sorted(engine.ensemble.categories[0]) == ["Aix", "Bonn", "Cork"]
+        assert sorted(engine.ensemble.categories[2]) == [1, 2, 5]
+        result = engine.query(given)
+        assert (result.status == "optimal").all() and result.verified_by.startswith("catboost")
+        assert result.counterfactuals.dtypes.equals(given.dtypes)
+        assert (model.predict(result.counterfactuals) != model.predict(given)).all()
+        coded = read_table(given, engine.ensemble).values
+        judged = [cell.tolist() for cell in given.to_numpy(dtype=object)]
+        assert np.array_equal(predict_raw(engine.ensemble, coded)[:, 0], model.predict(judged, "RawFormulaVal"))
+    with pytest.raises(ModelError, match="does not hold that category"):
+        gpucf.Engine(model, frame[frame["town"] == "Aix"])

@@ -22,7 +22,12 @@ from random_pipelines import FINALS, random_frame, random_pipeline
 from sizes import count
 from sklearn.compose import ColumnTransformer, make_column_transformer
 from sklearn.decomposition import PCA
-from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -152,6 +157,67 @@ def test_native_categories_behind_an_ordinal_encoder() -> None:
     result = gpucf.Engine(pipeline, frame).query(lost)
     assert (result.counterfactuals["town"] == "Paris").all()
     assert set(result.status) <= {"optimal", "infeasible"}
+
+
+NATIVE = [
+    xgboost.XGBClassifier(n_estimators=4, max_depth=3, enable_categorical=True, n_jobs=1),
+    lightgbm.LGBMClassifier(n_estimators=4, max_depth=3, min_child_samples=3, verbose=-1, n_jobs=1),
+    HistGradientBoostingClassifier(max_iter=4, min_samples_leaf=3, categorical_features="from_dtype"),
+]
+
+
+@pytest.mark.parametrize("model", NATIVE, ids=lambda model: type(model).__name__)
+def test_category_columns_that_pass_through(model: Any) -> None:
+    """The library's own categories, behind a pipeline that hands frames on."""
+    rng = np.random.default_rng(21)
+    frame, y = random_frame(rng, holes=False)
+    frame = frame.astype({"town": "category", "job": "category"})
+    before = make_column_transformer(
+        (StandardScaler(), ["age", "income"]), ("passthrough", ["town", "job"]), verbose_feature_names_out=False
+    ).set_output(transform="pandas")
+    pipeline = make_pipeline(before, model).fit(frame, y)
+    result = gpucf.Engine(pipeline, frame).query(frame)
+    assert set(result.status) == {"optimal"}
+    assert result.counterfactuals.dtypes.equals(frame.dtypes)
+    assert (pipeline.predict(result.counterfactuals) != pipeline.predict(frame)).all()
+
+
+MANY = [
+    xgboost.XGBClassifier(n_estimators=3, max_depth=3, n_jobs=1),
+    lightgbm.LGBMClassifier(n_estimators=3, max_depth=3, verbose=-1, n_jobs=1),
+    RandomForestClassifier(5, max_depth=4, random_state=0),
+    xgboost.XGBRegressor(n_estimators=3, max_depth=3, n_jobs=1),
+    RandomForestRegressor(5, max_depth=4, random_state=0),
+]
+
+
+@pytest.mark.parametrize("model", MANY, ids=lambda model: type(model).__name__)
+def test_three_classes_and_numbers(model: Any) -> None:
+    rng = np.random.default_rng(22)
+    frame, y = random_frame(rng, holes=True)
+    y = y + (frame["age"] > 60)
+    pipeline = pieces(
+        frame, y, (make_pipeline(SimpleImputer(), MinMaxScaler()), ["age", "income"]), (OneHotEncoder(), ["town"]),
+        model=model,
+    )  # fmt: skip
+    ensemble = check_reading(pipeline, frame, rng)
+    assert ensemble.task == ("regression" if "Regressor" in type(model).__name__ else "multiclass")
+    if ensemble.task == "multiclass":
+        result = gpucf.Engine(pipeline, frame).query(frame.iloc[:20], target="any_other")
+        assert (pipeline.predict(result.counterfactuals) != pipeline.predict(frame.iloc[:20])).all()
+
+
+def test_frames_that_polars_made() -> None:
+    """Fitted on a polars frame, and handing one on."""
+    rng = np.random.default_rng(23)
+    frame, y = random_frame(rng, holes=False)
+    table = pl.from_pandas(frame)
+    before = make_column_transformer(
+        (RobustScaler(), ["age", "debt"]), (OneHotEncoder(sparse_output=False), ["town"])
+    ).set_output(transform="polars")
+    pipeline = make_pipeline(before, RandomForestClassifier(5, max_depth=4, random_state=0)).fit(table, y)
+    result = gpucf.Engine(pipeline, table).query(table)
+    assert (pipeline.predict(result.counterfactuals) != pipeline.predict(table)).all()
 
 
 def test_numpy_pipelines_and_constant_columns() -> None:

@@ -3,7 +3,8 @@
 Each loader module has
 
 - ``claims(obj) -> bool``: whether a model object is of this library (decided without importing the library);
-- ``from_object(obj, iterations) -> Ensemble``;
+- ``from_object(obj, iterations) -> Ensemble``, and where rows tell more than the object,
+  ``from_object_with(obj, iterations, background) -> Ensemble``;
 - ``judge(obj, ensemble) -> Judge``: the library's own predict for the verification of answers;
 - ``claims_file(head, path) -> bool``, ``is_pickle(head, path) -> bool``: from the first bytes and the name of a file;
 - ``from_file(path, iterations) -> Ensemble``, without the library where its format can be read without it;
@@ -31,20 +32,25 @@ def _modules() -> list[Any]:
     return [import_module(f"gpucf._loaders.{name}") for name in ("xgboost", "lightgbm", "catboost", "sklearn")]
 
 
-def load_model(model: Any, *, iterations: int | str | None = None, trust_pickle: bool = False) -> Ensemble:
+def load_model(
+    model: Any, *, iterations: int | str | None = None, trust_pickle: bool = False, background: Any = None
+) -> Ensemble:
     """Read a trained model, or the file of one, into an `Ensemble`.
 
     Parameters
     ----------
     model : model object, str or path
         XGBoost (Booster, sklearn wrappers, JSON or UBJSON file), LightGBM (Booster, wrappers, text file), scikit-learn
-        (trees, forests, gradient boosting; skops file, or pickle with `trust_pickle`), CatBoost (model, or JSON
-        export), or an `Ensemble`, which is returned as it is.
+        (trees, forests, gradient boosting; pipelines and calibration around any of these models; skops file, or pickle
+        with `trust_pickle`), CatBoost (model, or JSON export), or an `Ensemble`, which is returned as it is.
     iterations : "all", int or None
         None follows the library: ``best_iteration`` of an early-stopped model where the library's own ``predict``
         (wrapper) or the file says so. "all" uses every tree, an int the first rounds.
     trust_pickle : bool
         A pickle can run any code when it is opened; it is refused unless this is True.
+    background : table, optional
+        Rows like those of training. Only a CatBoost model object with categorical columns needs it: it knows its
+        categories as hashes only.
 
     Raises
     ------
@@ -70,7 +76,10 @@ def load_model(model: Any, *, iterations: int | str | None = None, trust_pickle:
         return ensemble
     for module in _modules():
         if module.claims(model):
-            ensemble = module.from_object(model, iterations)
+            if background is not None and hasattr(module, "from_object_with"):
+                ensemble = module.from_object_with(model, iterations, background)
+            else:
+                ensemble = module.from_object(model, iterations)
             return ensemble
     kind = f"{type(model).__module__}.{type(model).__qualname__}"
     raise ModelError.unsupported(kind, "gpucf reads tree ensembles of XGBoost, LightGBM, scikit-learn and CatBoost")

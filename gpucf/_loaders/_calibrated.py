@@ -36,7 +36,10 @@ def from_wrapper(obj: Any, iterations: int | str | None) -> Ensemble:
         common.need_fitted(obj, "classes_" if kind == "FixedThresholdClassifier" else "best_threshold_")
     inner = _loaders.load_model(inside(obj))
     _refuse_more_than_one_score(obj, inner)
+    rule: Calibration | Cutoff
     rule = _calibration(obj, inner) if kind == "CalibratedClassifierCV" else _cutoff(obj, inner)
+    if not rule.on_raw and inner.probability == "none":
+        raise ModelError.unsupported(f"a {kind} around {inner.model_type}", "gpucf does not read its probabilities")
     return replace(
         inner,
         library="sklearn",

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import math
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gpucf._ensemble import VECTOR_LEAF, Ensemble
-from gpucf._errors import ModelError
+from gpucf._errors import ModelError, TableError
 from gpucf._judge import Judge
 from gpucf._loaders import _catboost_json as parts
 from gpucf._loaders import _catboost_trees as trees_of
+from gpucf._table import _kind_of, column_at, column_names
+from gpucf._table_read import is_missing
 
 _BINARY_HEAD = b"CBM1"
 _JSON_KEYS = (b'"features_info"', b'"float_features"', b'"ctr_data"', b'"cat_features_hash"', b'"oblivious_trees"')
@@ -43,16 +46,91 @@ def _read_without_pool(obj: Any, iterations: int | str | None) -> Ensemble:
     parts.refuse_features(model, f"this {kind}")
     raise ModelError.unsupported(
         f"this {kind} with categorical columns",
-        "the object knows its categories only as hashes. Save it with the training rows, "
-        'model.save_model("m.json", format="json", pool=train_pool), and load that file',
+        "the object knows its categories only as hashes. Build the engine with a background table that holds them all; "
+        'or save the model with the training rows, model.save_model("m.json", format="json", pool=train_pool), and '
+        "load that file",
     )
 
 
-def _export(obj: Any) -> dict[str, Any]:
+def from_object_with(obj: Any, iterations: int | str | None, background: Any) -> Ensemble:
+    """As `from_object`; a model with categorical columns learns their categories from the background table."""
+    if not obj.is_fitted() or not obj.get_cat_feature_indices():
+        return from_object(obj, iterations)
+    kind = type(obj).__qualname__
+    columns = _background_columns(obj, background)
+    seen = {
+        j: dict.fromkeys(v for v in columns[j].tolist() if not is_missing(v)) for j in obj.get_cat_feature_indices()
+    }
+    # Only the categories matter; what stands in the other columns of the pool is not read.
+    rows = {str(j): np.array([*map(str, seen.get(j, ("0",)))], dtype=object) for j in range(len(columns))}
+    parts.refuse_features(_export(obj), f"this {kind}")
+    read = _ensemble(_export(obj, rows, sorted(seen)), f"this {kind}", kind, iterations, obj)
+    categories = list(read.categories)
+    for j, values in seen.items():
+        value_of = {str(v): v for v in values}
+        known = categories[j]
+        if known is None:
+            continue
+        # Categories that splits name come first; the others act alike, so that only those of this column need stay.
+        named = _split_categories(read, j)
+        kept = [value_of.get(text, text) for i, text in enumerate(known.tolist()) if i < named or text in value_of]
+        array = np.empty(len(kept), object)
+        array[:] = kept
+        categories[j] = array
+    return replace(read, categories=tuple(categories), notes=())
+
+
+def _split_categories(read: Ensemble, column: int) -> int:
+    """How many categories of a column, from the first, the splits tell apart."""
+    used = np.unique(read.category_set[(read.feature == column) & (read.category_set >= 0)])
+    named = 0
+    n = len(read.categories[column])  # type: ignore[arg-type]
+    for s in used.tolist():
+        words = read.category_words[read.category_start[s] : read.category_start[s + 1]]
+        bits = np.unpackbits(words.view(np.uint8), bitorder="little")[:n]
+        bits = np.concatenate([bits, np.zeros(n - len(bits), bits.dtype)])
+        differs = np.flatnonzero(bits != bits[-1])
+        named = max(named, int(differs[-1]) + 1 if len(differs) else 0)
+    return named
+
+
+def _background_columns(obj: Any, background: Any) -> list[np.ndarray]:
+    """Columns of the background in the model's order, as objects."""
+    kind = _kind_of(background, "background")
+    names = [str(name) for name in column_names(kind, background)] if kind != "numpy" else []
+    own = [str(name) for name in obj.feature_names_]
+    places = [names.index(name) for name in own] if set(own) <= set(names) else list(range(len(own)))
+    width = background.shape[1] if kind == "numpy" else len(names)
+    if width < len(own):
+        raise TableError(f"background has {width} columns, but the model was trained on {len(own)}.")
+    columns = [column_at(kind, background, place) for place in places]
+    if kind == "pyarrow":
+        columns = [column.to_pylist() for column in columns]
+    out = []
+    for column in columns:
+        cells = np.empty(len(column), object)
+        cells[:] = column.to_list() if hasattr(column, "to_list") else list(column)
+        out.append(cells)
+    return out
+
+
+def _export(obj: Any, rows: dict[str, np.ndarray] | None = None, cats: list[int] | None = None) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.json"
-        obj.save_model(str(path), format="json")
+        obj.save_model(str(path), format="json", pool=None if rows is None else _pool(rows, cats))
         return parts.read_json(path, "the JSON export of the model")
+
+
+def _pool(rows: dict[str, np.ndarray], cats: list[int] | None) -> Any:
+    import catboost
+
+    n = max(len(column) for column in rows.values())
+    table = np.empty((n, len(rows)), object)
+    for j, column in enumerate(rows.values()):
+        table[:, j] = np.resize(column, n) if len(column) else "0"
+        if cats is not None and j not in cats:
+            table[:, j] = 0.0
+    return catboost.Pool(table, cat_features=cats)
 
 
 def claims_file(head: bytes, path: Path) -> bool:
