@@ -116,8 +116,10 @@ def _check_rising(name: str, values: np.ndarray, position: Callable[[np.ndarray]
 
 def _with_matrices(prices: Prices, ensemble: Ensemble, cells: Cells, entries: Sequence[Feature]) -> Prices:
     start, blocks, size = prices.matrix_start.copy(), [], 0
+    declared = np.asarray([bool(entry.prices) for entry in entries], bool)
     for j, entry in enumerate(entries):
-        if not entry.prices:
+        has_unknown = _has_unknown_level(ensemble, cells, j)
+        if not entry.prices and not has_unknown:
             continue
         names = category_codes(ensemble, cells, j)
         n = int(cells.n_codes[j]) - 1
@@ -128,16 +130,21 @@ def _with_matrices(prices: Prices, ensemble: Ensemble, cells: Cells, entries: Se
                     known = ", ".join(map(repr, list(names)[:20]))
                     raise OptionError(f"the prices of {cells.names[j]!r} name {name!r}; its categories are {known}.")
             matrix[names[a], names[b]] = np.inf if price is None else _price_of(prices, j, price)
+        if has_unknown:
+            matrix[:, n - 1] = np.inf  # nobody is advised to become unknown
         start[j] = size
         blocks.append(matrix.ravel())
         size += n * n
     if not blocks:
         return prices
-    declared = start >= 0
     return prices._replace(
-        matrix_start=start, matrix_price=np.concatenate(blocks), special=prices.special | declared,
+        matrix_start=start, matrix_price=np.concatenate(blocks), special=prices.special | (start >= 0),
         by_price=prices.by_price | declared,
     )  # fmt: skip
+
+
+def _has_unknown_level(ensemble: Ensemble, cells: Cells, j: int) -> bool:
+    return bool(cells.kind[j] == NATIVE and ensemble.raw is not None and ensemble.raw.unknown[cells.columns[j][0]])
 
 
 def category_codes(ensemble: Ensemble, cells: Cells, j: int) -> dict[Any, int]:

@@ -88,8 +88,9 @@ def read_table(X: Any, ensemble: Ensemble, what: str = "X", carry: Sequence[Any]
             values[:, j], dtype = read_numbers(kind, column, where)
             _check_numbers(values[:, j], ensemble.compare_dtype, where)
         else:
-            also_missing = () if ensemble.raw is None else ensemble.raw.missing_levels[j]
-            values[:, j], dtype = read_categories(kind, column, known, where, also_missing)
+            raw = ensemble.raw
+            beyond = () if raw is None else (raw.missing_levels[j], raw.unknown[j])
+            values[:, j], dtype = read_categories(kind, column, known, where, *beyond)
         if not ensemble.allows_missing[j]:
             _check_present(values[:, j], where)
         if ensemble.raw is not None and ensemble.raw.no_float32[j]:

@@ -43,15 +43,21 @@ def read_numbers(kind: str, column: Any, where: Where) -> tuple[np.ndarray, np.d
 
 
 def read_categories(
-    kind: str, column: Any, known: np.ndarray, where: Where, also_missing: tuple[Any, ...] | None = ()
+    kind: str,
+    column: Any,
+    known: np.ndarray,
+    where: Where,
+    also_missing: tuple[Any, ...] | None = (),
+    unknown: bool = False,
 ) -> tuple[np.ndarray, np.dtype[Any] | None]:
     """A categorical column as positions in `known` (NaN: missing), and its storage (None: text or categories).
 
-    Values of `also_missing` (None: all others) are read as missing.
+    Values of `also_missing` (None: all others) are read as missing; with `unknown` all others as the last of `known`.
     """
     codes, distinct, dtype = _encode(kind, column, where)
     place = dict.fromkeys(also_missing or (), -2) | {value: i for i, value in enumerate(known.tolist())}
-    found = np.array([place.get(value, -2 if also_missing is None else -1) for value in distinct], dtype=np.int64)
+    other = -2 if also_missing is None else len(known) - 1 if unknown else -1
+    found = np.array([place.get(value, other) for value in distinct], dtype=np.int64)
     found = np.append(found, -2)  # code -1 (missing) reads the last entry
     positions = found[codes]
     bad = np.flatnonzero(positions == -1)

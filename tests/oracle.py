@@ -53,7 +53,9 @@ def candidates(engine, j, columns, x):
     if len(columns) > 1:
         options = [tuple(np.eye(len(columns))[k]) for k in range(len(columns))]
     elif ensemble.categories[columns[0]] is not None:
-        options = [(float(k),) for k in range(len(ensemble.categories[columns[0]]))]
+        # The last level of a pipeline may stand for those that training did not know: no move lands there.
+        beyond = ensemble.raw is not None and ensemble.raw.unknown[columns[0]]
+        options = [(float(k),) for k in range(len(ensemble.categories[columns[0]]) - int(beyond))]
     else:
         column = domain.columns[columns[0]]
         thresholds = ensemble.threshold[(ensemble.feature == columns[0]) & (ensemble.category_set < 0)]

@@ -18,7 +18,7 @@ import skops.io
 import xgboost
 from engine_checks import check_query
 from loader_checks import compare, probe_values, rows_around_thresholds
-from random_pipelines import FINALS, random_frame, random_pipeline
+from random_pipelines import FINALS, final_model, random_frame, random_pipeline
 from sizes import count
 from sklearn.compose import ColumnTransformer, make_column_transformer
 from sklearn.decomposition import PCA
@@ -62,6 +62,8 @@ def raw_frame(ensemble: Ensemble, rows: np.ndarray) -> pd.DataFrame:
         if known is None:
             columns[name] = rows[:, j]
             continue
+        if ensemble.raw is not None and ensemble.raw.unknown[j] and not isinstance(known[0], str):
+            known = np.append(known[:-1], 999)  # a number that is no level
         cells = np.append(known.astype(object), np.nan)[np.where(np.isnan(rows[:, j]), -1, rows[:, j]).astype(int)]
         is_text = any(isinstance(v, str) for v in known)
         columns[name] = cells if is_text or np.isnan(rows[:, j]).any() else cells.astype(known.dtype)
@@ -396,3 +398,31 @@ def test_command_line_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     a, b = pd.read_csv("a.csv"), pd.read_csv("b.csv")
     assert a.equals(b) and set(a["gpucf_status"]) == {"optimal"}
     assert (pipeline.predict(a[frame.columns]) != pipeline.predict(frame)).all()
+
+
+def test_levels_that_training_did_not_see() -> None:
+    """Beside an imputer an ignored level is a state of its own: a row may keep it or leave it, nobody goes there."""
+    rng = np.random.default_rng(14)
+    frame, y = random_frame(rng, holes=True)
+    text = make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder(handle_unknown="ignore"))
+    codes = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1, encoded_missing_value=-2)
+    rooms = make_pipeline(SimpleImputer(strategy="most_frequent"), codes)
+    for kind in ("tree", "xgb"):
+        pipeline = pieces(
+            frame, y, (text, ["job", "town"]), (rooms, ["rooms"]),
+            (SimpleImputer(), ["age"]), model=final_model(kind, rng, 2, 3),
+        )  # fmt: skip
+        ensemble = check_reading(pipeline, frame, rng)
+        assert ensemble.raw is not None and ensemble.raw.unknown == (False, True, True, True)
+        people = frame.iloc[:12].copy()
+        people["town"] = ["Paris", "Rome", *people["town"].iloc[2:]]
+        people.loc[people.index[4:8], "rooms"] = 77
+        people.loc[people.index[6:10], "job"] = "judge"
+        result = check_query(gpucf.Engine(pipeline, frame, method="map"), people)
+        assert set(result.status) <= {"optimal", "infeasible"}
+        for name, unseen in (("town", ["Paris", "Rome"]), ("rooms", [77]), ("job", ["judge"])):
+            moved = result.counterfactuals[name].isin(unseen)
+            assert not (moved & ~people[name].isin(unseen)).any()
+        asked = gpucf.Engine(pipeline, frame).query(people, immutable=["age", "rooms", "job"])
+        left = [c for i in range(12) for c in asked.changes(i) if c["from"] == "(unknown level)"]
+        assert all(c["feature"] == "town" and c["to"] in ("Aix", "Bonn", "Cork", "Delft") for c in left)

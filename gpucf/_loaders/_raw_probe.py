@@ -15,10 +15,10 @@ import numpy as np
 
 from gpucf._errors import ModelError
 from gpucf._loaders._transformers import Signal, Trace
+from gpucf._raw import UNKNOWN
 from gpucf._table import column_at
 from gpucf._table_read import is_missing
 
-UNKNOWN = "a level that gpucf makes up to see what happens"
 _TOP = np.int64(np.float64(np.finfo(np.float64).max).view(np.int64))
 
 
@@ -98,9 +98,14 @@ class Probe:
         levels = self.found.levels[source]
         if levels and all(isinstance(v, bool) for v in levels):
             return None
+        return self._try(source, self.made_up(source))
+
+    def made_up(self, source: int) -> Any:
+        """A level that training never saw."""
+        levels = self.found.levels[source]
         if levels and all(isinstance(v, int | float) for v in levels):
-            return self._try(source, max(float(max(levels)), 0.0) * 2.0 + 1.0)
-        return self._try(source, UNKNOWN)
+            return max(float(max(levels)), 0.0) * 2.0 + 1.0
+        return UNKNOWN
 
     def _try(self, source: int, value: Any) -> Callable[[int], np.ndarray] | None:
         try:

@@ -12,7 +12,7 @@ from gpucf._errors import ModelError
 from gpucf._loaders._raw_probe import Probe, check_copies, last_left, zero_range
 from gpucf._loaders._transformers import Signal
 from gpucf._loaders._zero_missing import send_zeros_the_missing_way
-from gpucf._raw import RawColumns
+from gpucf._raw import UNKNOWN, RawColumns
 
 
 class RawTrees:
@@ -69,6 +69,7 @@ class RawTrees:
             raw=RawColumns(
                 ignored=tuple(names[j] for j in range(self.probe.n_raw) if j not in is_used),
                 missing_levels=tuple(self.missing_levels),
+                unknown=tuple(self.levels.get(s, [])[-1:] == [UNKNOWN] for s in self.columns),
                 no_float32=tuple(s in self.found.no_float32 for s in self.columns),
             ),
         )
@@ -93,10 +94,12 @@ class RawTrees:
             if all(self.signals[m].is_level or self.inner.categories[m] is not None for m in own):
                 lost = self._accepted(own, self.probe.unknown(source))
             if lost is not None and (gone is None or np.array_equal(lost, gone, equal_nan=True)):
-                gone = lost
+                gone, lost = lost, None
                 self.missing_levels[j] = None
             self.levels[source] = [v for v in self.found.levels[source] if not self._means_missing(source, v, gone)]
             same += [v for v in self.found.levels[source] if v not in self.levels[source]]
+            if lost is not None:
+                self.levels[source].append(UNKNOWN)
         if gone is None:
             return
         self.absent[own] = gone
@@ -129,19 +132,22 @@ class RawTrees:
         n = max((len(v) for v in self.levels.values()), default=0)
         if not n:
             return [np.zeros(0)] * len(self.signals)
-        given = {s: v + [v[0]] * (n - len(v)) for s, v in self.levels.items() if v}
+        given = {}
+        for source, levels in self.levels.items():
+            values = [self.probe.made_up(source) if v is UNKNOWN else v for v in levels]
+            given[source] = values + [self.probe.neutral(source)] * (n - len(values))
         try:
             column = self.probe.ask(n, given)
-            values = [column(m)[:n] if s.source in self.levels else np.zeros(0) for m, s in enumerate(self.signals)]
+            becomes = [column(m) if s.source in self.levels else np.zeros(0) for m, s in enumerate(self.signals)]
         except (ValueError, TypeError) as error:
             raise ModelError(f"the pipeline cannot transform the levels that it was fitted on: {error}") from error
         for source, levels in self.levels.items():
             own = self._of(source)
-            good = np.asarray([all(self._takes(m, values[m][i]) for m in own) for i in range(len(levels))], bool)
+            good = np.asarray([all(self._takes(m, becomes[m][i]) for m in own) for i in range(len(levels))], bool)
             self.levels[source] = [v for v, g in zip(levels, good, strict=True) if g]
             for m in own:
-                values[m] = values[m][: len(levels)][good]
-        return values
+                becomes[m] = becomes[m][: len(levels)][good]
+        return becomes
 
     def _numeric(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Raw thresholds and missing directions of the numeric splits in `nodes`."""

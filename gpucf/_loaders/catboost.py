@@ -19,7 +19,7 @@ from gpucf._errors import ModelError, TableError
 from gpucf._judge import Judge
 from gpucf._loaders import _catboost_json as parts
 from gpucf._loaders import _catboost_trees as trees_of
-from gpucf._table import _kind_of, column_at, column_names
+from gpucf._table import column_at, column_names, kind_of
 from gpucf._table_read import is_missing
 
 _BINARY_HEAD = b"CBM1"
@@ -96,7 +96,7 @@ def _split_categories(read: Ensemble, column: int) -> int:
 
 def _background_columns(obj: Any, background: Any) -> list[np.ndarray]:
     """Columns of the background in the model's order, as objects."""
-    kind = _kind_of(background, "background")
+    kind = kind_of(background, "background")
     names = [str(name) for name in column_names(kind, background)] if kind != "numpy" else []
     own = [str(name) for name in obj.feature_names_]
     places = [names.index(name) for name in own] if set(own) <= set(names) else list(range(len(own)))
