@@ -91,8 +91,7 @@ class Declared:
             p = self._price(1.0, weight, fixed)
             if is_missing:
                 leave = states.get("leave", {"to": []})
-                to = leave["to"] if isinstance(leave["to"], list) else [leave["to"]]
-                p = self._price(leave.get("price", 1.0), weight, fixed) if labels[k] in to else np.inf
+                p = self._price(leave.get("price", 1.0), weight, fixed) if labels[k] in _listed(leave["to"]) else np.inf
             else:
                 for start, row in entry.get("prices", {}).items():
                     if start == here and labels[k] in row:
@@ -131,6 +130,11 @@ class Declared:
             bounds[0] = max(bounds[0], inside(info.min, np.float64, np.inf))
             bounds[1] = min(bounds[1], inside(info.max, np.float64, -np.inf))
         return sorted(v for v in found if bounds[0] <= v <= bounds[1])
+
+    def held(self, j: int, v: float) -> float:
+        """What the column's dtype makes of a number."""
+        dtype = self.engine.domain.columns[self.columns[j][0]].dtype
+        return float(dtype.type(v)) if dtype.kind == "f" else float(v)
 
     def limits(self, j: int, x: float, i: int) -> tuple[float, float]:
         """Least and largest value that row `i` may move to."""
@@ -189,10 +193,10 @@ class Declared:
             return values, (np.array(price), np.array(displacement), order)
         if np.isnan(x):
             leave = states.get("leave", {"to": []})
-            for v in sorted(leave["to"] if isinstance(leave["to"], list) else [leave["to"]], reverse=True):
+            for v in (self.held(j, v) for v in sorted(_listed(leave["to"]), reverse=True)):
                 p = self._price(leave.get("price", 1.0), weight, fixed)
                 if low <= v <= high:
-                    values.append((float(v),)), price.append(p), displacement.append(p), order.append((p, 0, -v))
+                    values.append((v,)), price.append(p), displacement.append(p), order.append((p, 0, -v))
             return values, (np.array(price), np.array(displacement), order)
         for v in self.attainable(j, [low, high]):
             if v == x or not low <= v <= high or (no_rise if v > x else no_fall):
@@ -206,6 +210,10 @@ class Declared:
             p = self._price(states["enter"], weight, fixed)
             values.append((np.nan,)), price.append(p), displacement.append(p), order.append((p, 2, 0.0))
         return values, (np.array(price), np.array(displacement), order)
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def check_rules(declared: Declared, before: np.ndarray, after: np.ndarray) -> int:
@@ -240,8 +248,7 @@ def _check_category(declared: Declared, j: int, a: np.ndarray, b: np.ndarray, en
             return
         end = labels[int(b[0])]
         if np.isnan(a[0]):
-            to = states["leave"]["to"]
-            assert end in (to if isinstance(to, list) else [to])
+            assert end in _listed(states["leave"]["to"])
             return
         start = labels[int(a[0])]
     assert entry.get("prices", {}).get(start, {}).get(end, 1.0) is not None
@@ -256,8 +263,7 @@ def _check_number(declared: Declared, j: int, a: float, b: float, i: int, entry:
         assert "enter" in states
         return
     if np.isnan(a):
-        to = states["leave"]["to"]
-        assert b in (to if isinstance(to, list) else [to])
+        assert b in [declared.held(j, v) for v in _listed(states["leave"]["to"])]
     elif entry.get("increase_only", False) or name in declared.options.get("increase_only", ()):
         assert b > a
     elif entry.get("decrease_only", False) or name in declared.options.get("decrease_only", ()):
