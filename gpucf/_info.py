@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gpucf._version import __version__
 
-_CORE = ("numpy", "numba", "llvmlite", "pyarrow", "rich")
+_CORE = ("numpy", "numba", "llvmlite", "pyarrow", "pyyaml", "rich")
 # Distribution names that bring each optional part, and what it is for.
 _OPTIONAL = (
     (("xgboost", "xgboost-cpu"), "judge of XGBoost models", "gpucf[xgboost]"),
