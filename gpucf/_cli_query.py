@@ -128,7 +128,8 @@ def _declared_types(ensemble: Ensemble, options: dict[str, Any]) -> dict[str, An
     import pyarrow as pa
 
     # As text nothing of a carried column is lost: leading zeros, dates, numbers of any length.
-    types: dict[str, Any] = {name: pa.string() for name in options["carry"]}
+    beside = () if ensemble.raw is None else ensemble.raw.ignored
+    types: dict[str, Any] = {name: pa.string() for name in (*options["carry"], *beside)}
     for name, known in zip(ensemble.feature_names, ensemble.categories, strict=True):
         if known is not None and all(isinstance(value, str) for value in known.tolist()):
             types[name] = pa.string()

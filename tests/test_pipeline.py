@@ -390,12 +390,14 @@ def test_command_line_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.chdir(tmp_path)
     joblib.dump(pipeline, "model.joblib")
     skops.io.dump(pipeline, "model.skops")
+    frame["id"] = [f"{i:04}" for i in range(len(frame))]  # a column that the pipeline drops: kept as text
     frame.to_csv("people.csv", index=False)
     common = ["people.csv", "--background", "people.csv", "--quiet"]
     assert main(["query", "model.joblib", *common, "-o", "no.csv"]) == 1
     assert main(["query", "model.joblib", *common, "-o", "a.csv", "--trust-pickle"]) == 0
     assert main(["query", "model.skops", *common, "-o", "b.csv"]) == 0
-    a, b = pd.read_csv("a.csv"), pd.read_csv("b.csv")
+    a, b = pd.read_csv("a.csv", dtype={"id": str}), pd.read_csv("b.csv", dtype={"id": str})
+    assert a["id"].tolist() == frame["id"].tolist()
     assert a.equals(b) and set(a["gpucf_status"]) == {"optimal"}
     assert (pipeline.predict(a[frame.columns]) != pipeline.predict(frame)).all()
 
