@@ -28,9 +28,11 @@ if TYPE_CHECKING:
     from gpucf._loaders import load_model
     from gpucf._regionmap import RegionMap
     from gpucf._result import Result
-    from gpucf._targets import Probability
+    from gpucf._wishes import AllOf, AnyOf, Probability, Score
 
 __all__ = [
+    "AllOf",
+    "AnyOf",
     "Engine",
     "Ensemble",
     "Features",
@@ -43,6 +45,7 @@ __all__ = [
     "Probability",
     "RegionMap",
     "Result",
+    "Score",
     "TableError",
     "VerificationError",
     "__version__",
@@ -52,6 +55,8 @@ __all__ = [
 
 # Public name -> module that holds it. What is here stands in __all__ and under TYPE_CHECKING as well; a test compares.
 _HOMES = {
+    "AllOf": "gpucf._wishes",
+    "AnyOf": "gpucf._wishes",
     "Engine": "gpucf._engine",
     "Ensemble": "gpucf._ensemble",
     "Features": "gpucf._features",
@@ -61,9 +66,10 @@ _HOMES = {
     "ModelError": "gpucf._errors",
     "ModelTooLargeError": "gpucf._errors",
     "OptionError": "gpucf._errors",
-    "Probability": "gpucf._targets",
+    "Probability": "gpucf._wishes",
     "RegionMap": "gpucf._regionmap",
     "Result": "gpucf._result",
+    "Score": "gpucf._wishes",
     "TableError": "gpucf._errors",
     "VerificationError": "gpucf._errors",
     "infer_features": "gpucf._infer",

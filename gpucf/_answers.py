@@ -31,9 +31,13 @@ class Answers:
     proved: np.ndarray
     visits: np.ndarray
 
+    def take(self, other: Answers, rows: np.ndarray) -> None:
+        """Take over what another run found for some rows."""
+        for name in ("codes", "cost", "lower_bound", "proved", "visits"):
+            getattr(self, name)[rows] = getattr(other, name)[rows]
+
     @classmethod
     def none_yet(cls, own: np.ndarray) -> Answers:
         """Nothing found for any row, and proved so: to be filled in."""
         n = len(own)
-        cost = np.full(n, np.inf)
-        return cls(own.copy(), cost, cost, np.ones(n, bool), np.zeros(n, np.int64))
+        return cls(own.copy(), np.full(n, np.inf), np.full(n, np.inf), np.ones(n, bool), np.zeros(n, np.int64))

@@ -171,7 +171,7 @@ def _ordered_codes(
 ) -> _OrderedCodes | None:
     if _is_categorical(domain, columns):
         return None
-    grid = Grid.of(domain.columns[columns[0]], ensemble.compare_dtype)
+    grid = Grid.of(domain.columns[columns[0]], ensemble.attainable_dtype)
     at = (ensemble.feature == columns[0]) & (ensemble.category_set < 0)
     raw = np.unique(ensemble.threshold[at])
     raw = raw[np.isfinite(raw)] + 0.0  # + 0.0: no negative zeros

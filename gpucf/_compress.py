@@ -19,6 +19,7 @@ from gpucf._ensemble import VECTOR_LEAF, Ensemble
 from gpucf._jit import helper, inline, njit
 from gpucf._labels import UNDECIDED, LabelRule, label_of_bounds, label_of_sums
 from gpucf._masks import LeafMasks
+from gpucf._merge import rounded_trees
 
 _CHUNK = 1 << 14
 
@@ -68,6 +69,7 @@ def compress(
         False stops the compression, incomplete.
     """
     state = _State.start(ensemble, cells, masks, layout)
+    rounds = rounded_trees(ensemble)
     parts: list[Boxes] = []
     n, share = 0, 0.0
     while True:
@@ -83,7 +85,7 @@ def compress(
             state.share, ensemble.left, ensemble.right, cells.node_split, cells.split_feature, cells.split_cut,
             cells.split_set, cells.split_missing_left, cells.set_words, layout.kind, layout.code_start,
             layout.set_start, masks.word_start, masks.at_least, masks.at_most, masks.value, ensemble.tree_output,
-            ensemble.base, out.lo, out.hi, out.sets, out.label,
+            rounds, ensemble.base, out.lo, out.hi, out.sets, out.label,
         )  # fmt: skip
         parts.append(out.take(np.arange(got)))
         n += got
@@ -219,13 +221,15 @@ def _all_extremes(mask, word_start, value, low, high):
 
 
 @inline
-def _add(per_tree, tree_output, base, sums):
-    """The library's own sum, in its dtype and order, over one chosen leaf of every tree."""
+def _add(per_tree, tree_output, rounds, base, sums):
+    """The library's own sum, in its dtype and order, over one chosen leaf of every tree (see `rounded_trees`)."""
     for c in range(len(base)):
         sums[c] = base[c]
     for t in range(len(tree_output)):
         c = tree_output[t]
-        if c != VECTOR_LEAF:
+        if rounds[t]:
+            sums[c] = np.float32(sums[c] + per_tree[t, 0])
+        elif c != VECTOR_LEAF:
             sums[c] = sums[c] + per_tree[t, 0]
         else:
             for k in range(len(base)):
@@ -329,7 +333,7 @@ def _copy_row(source, row, target, to):
 def _run(
     rule, depth, lo, hi, sets, mask, node, low, high, share, left, right, node_split, split_feature, split_cut,
     split_set, split_missing_left, set_words, kind, code_start, set_start, word_start, at_least, at_most, value,
-    tree_output, base, out_lo, out_hi, out_sets, out_label,
+    tree_output, rounds, base, out_lo, out_hi, out_sets, out_label,
 ):  # fmt: skip
     """Work the stack until the output is full, the stack must grow, or nothing is left (depth -1)."""
     sum_low = np.empty(len(base), base.dtype)
@@ -342,8 +346,8 @@ def _run(
     emitted = 0
     done = 0.0
     while depth >= 0 and emitted < len(out_label) and depth + 1 < len(share):
-        _add(low[depth], tree_output, base, sum_low)
-        _add(high[depth], tree_output, base, sum_high)
+        _add(low[depth], tree_output, rounds, base, sum_low)
+        _add(high[depth], tree_output, rounds, base, sum_high)
         label = label_of_bounds(rule, sum_low, sum_high, raw_low, raw_high)
         s = -1
         if label == UNDECIDED:

@@ -105,7 +105,7 @@ def _column(
         raise OptionError(
             f"features[{name!r}] is 'continuous', but the background column is {dtype}, which holds whole numbers only."
         )
-    return _with_values(Column(name, kind, dtype), entry, ensemble.compare_dtype)
+    return _with_values(Column(name, kind, dtype), entry, ensemble.attainable_dtype)
 
 
 def _with_values(column: Column, entry: Feature, compare_dtype: np.dtype[Any]) -> Column:
@@ -207,7 +207,7 @@ def check_dtypes(ensemble: Ensemble, domain: Domain, table: Table) -> None:
     for c, (column, dtype) in enumerate(zip(domain.columns, table.dtypes, strict=True)):
         if dtype is None or column.kind in (CATEGORICAL, BOOLEAN) or c in grouped:
             continue
-        if not _holds(dtype, column, ensemble.compare_dtype):
+        if not _holds(dtype, column, ensemble.attainable_dtype):
             raise TableError(
                 f"X column {column.name!r} is {dtype}, but the engine was built for {column.kind} values of "
                 f"{column.dtype}, which {dtype} cannot hold. Convert the column, or build the engine with a background "

@@ -4,42 +4,41 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from gpucf._agree import agreements
 from gpucf._answers import Answers
-from gpucf._cells import Cells, code_rows, make_cells
+from gpucf._cells import Cells, code_rows
 from gpucf._costs import CostModel, make_cost_model
 from gpucf._declare import check_dtypes, check_may_be_missing, make_domain
-from gpucf._ensemble import Ensemble
-from gpucf._errors import MapTooLargeError, ModelError, OptionError, TableError
+from gpucf._ensemble import Ensemble, Member
+from gpucf._errors import ModelError, OptionError, TableError
 from gpucf._features import Features
-from gpucf._labels import LabelRule, labels_from_sums
+from gpucf._groups import Group, part_of, read_margin, wishes_by_row
+from gpucf._judge import Judge
+from gpucf._labels import labels_from_sums
 from gpucf._limits import named_columns, row_bounds
 from gpucf._loaders import load_model, open_judge
 from gpucf._measures import Population, column_scales
+from gpucf._merge import merge
 from gpucf._moves import FeatureCost, moved_values
+from gpucf._planner import METHODS, Limits, Planner, Question
 from gpucf._predict import predict_sums
 from gpucf._prices import LARGEST_PRICE
-from gpucf._query import nearest_boxes
-from gpucf._regionmap import RegionMap, build_region_map, load_region_map
+from gpucf._regionmap import RegionMap, load_region_map
 from gpucf._result import ALREADY, FEASIBLE, INFEASIBLE, OPTIMAL, UNKNOWN, Result
-from gpucf._search import Searcher, make_searcher, search
 from gpucf._special import with_special
 from gpucf._table import Table, read_table, with_values
-from gpucf._targets import Target, resolve_target
+from gpucf._targets import class_target, own_label_targets, resolve_target
 from gpucf._verify import verify
 
 _log = logging.getLogger("gpucf")
-
-METHODS = ("auto", "map", "search")
-SMALL_MAP = 30_000  # regions up to which "auto" answers from a map
 
 
 class Engine:
@@ -56,13 +55,22 @@ class Engine:
         What each column may become, and at what price (see `Features`); it comes before the background's dtypes.
     one_hot : dict, optional
         Group name to the columns of which exactly one is 1: moved as one categorical feature.
+    agree : list of models or of pairs (model, target), optional
+        Further models, on columns of the first one, that must agree on every answer: give the class that was asked
+        for, or meet a target of their own.
+    plausible : IsolationForest or pair (IsolationForest, float), optional
+        Answers have a `decision_function` of at least this number (0 where not given: what scikit-learn calls an
+        inlier).
+    min_support : int, optional
+        Every tree's leaf at an answer holds at least so many background rows.
     iterations, trust_pickle :
         See `load_model`.
     n_threads : int, optional
         Threads for queries; all cores if not given. Answers do not depend on it.
     method : {"auto", "map", "search"}
         "map" answers from a region map of the whole model, "search" searches the trees for each row; both give the
-        same points, bit for bit. "auto" takes the map where it has few regions, else the search.
+        same points, bit for bit. "auto" measures both where a small map might pay; ``result.plan`` says what was chosen
+        and why.
     max_regions : int
         Largest region map to build.
 
@@ -85,6 +93,9 @@ class Engine:
         *,
         features: Features | Mapping[str, Any] | str | os.PathLike[str] | None = None,
         one_hot: Mapping[str, Sequence[str]] | None = None,
+        agree: Sequence[Any] | None = None,
+        plausible: Any = None,
+        min_support: int | None = None,
         iterations: int | str | None = None,
         trust_pickle: bool = False,
         n_threads: int | None = None,
@@ -93,27 +104,26 @@ class Engine:
     ) -> None:
         if method not in METHODS:
             raise OptionError(f"method is {method!r}; give one of {', '.join(map(repr, METHODS))}.")
-        self.method = method
-        self.n_threads = _count("n_threads", n_threads, os.cpu_count() or 1)
-        self.max_regions = _count("max_regions", max_regions, 1)
         ensemble = load_model(model, iterations=iterations, trust_pickle=trust_pickle, background=background)
         self._as_read = ensemble
         self._model = model
         self._trust_pickle = trust_pickle
-        self._lock = threading.Lock()
         self.judge = open_judge(model, ensemble, trust_pickle)
         table = None if background is None else read_table(background, ensemble, "background")
         self.ensemble = ensemble if table is None else _named_by(ensemble, table)
+        # The space of all that the user's model, and those that must agree, can tell apart.
+        self._agreed = agreements(self.ensemble, table, agree, plausible, min_support, trust_pickle)
+        self._space = merge([Member(self.ensemble, np.arange(self.ensemble.n_features)), *self._agreed.members])
         self.features = Features.of(features)
-        self.domain = make_domain(self.ensemble, table, self.features, one_hot)
+        self.domain = make_domain(self._space, table, self.features, one_hot)
         self._population = None if table is None else Population(table.values)
         self._scales = None if table is None else {
             name: column_scales(table.values, name, self.ensemble.n_features) for name in ("range", "std", "mad", "iqr")
         }  # fmt: skip
-        self._cells: dict[bool, Cells] = {}
-        self._maps: list[RegionMap] = []
-        self._too_large: set[tuple[Any, ...]] = set()  # rules for which a small map was tried in vain
-        self._searchers: dict[bool, Searcher] = {}
+        self._planner = Planner(
+            self._space, self.domain, method, _count("n_threads", n_threads, os.cpu_count() or 1),
+            _count("max_regions", max_regions, 1),
+        )  # fmt: skip
         _log.info(
             "%s: %d trees, %d columns, %d features after folding", self.ensemble.model_type, self.ensemble.n_trees,
             self.ensemble.n_features, self.cells().n_features,
@@ -128,19 +138,38 @@ class Engine:
     def n_features_in_(self) -> int:
         return self.ensemble.n_features
 
+    @property
+    def method(self) -> str:
+        """How rows are answered; may be set."""
+        return self._planner.method
+
+    @method.setter
+    def method(self, method: str) -> None:
+        if method not in METHODS:
+            raise OptionError(f"method is {method!r}; give one of {', '.join(map(repr, METHODS))}.")
+        self._planner.method = method
+
+    @property
+    def n_threads(self) -> int:
+        return self._planner.n_threads
+
+    @property
+    def max_regions(self) -> int:
+        return self._planner.max_regions
+
     def cells(self, keep_empty: bool = False) -> Cells:
-        """What the model can tell apart (see `Cells`)."""
-        with self._lock:
-            if keep_empty not in self._cells:
-                self._cells[keep_empty] = make_cells(self.ensemble, self.domain, keep_empty)
-            return self._cells[keep_empty]
+        """What the model, and those that must agree, can tell apart (see `Cells`)."""
+        return self._planner.cells(keep_empty)
+
+    def _judges(self) -> list[Judge | None]:
+        return [self.judge, *self._agreed.judges]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but the lock and the judge, which holds the library's own functions."""
-        return {k: v for k, v in self.__dict__.items() if k not in ("_lock", "judge")}
+        """Everything but the judge, which holds the library's own functions."""
+        return {k: v for k, v in self.__dict__.items() if k != "judge"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=threading.Lock())
+        self.__dict__.update(state)
         try:
             self.judge = open_judge(self._model, self._as_read, self._trust_pickle)
         except (ModelError, ImportError) as error:  # `Result.verified_by` will name the reference predictor
@@ -155,6 +184,7 @@ class Engine:
         *,
         weights: Mapping[str, float] | Sequence[float] | None = None,
         scale: str | None = "range",
+        margin: float = 0.0,
         immutable: Sequence[str] | Mapping[str, Any] = (),
         increase_only: Sequence[str] = (),
         decrease_only: Sequence[str] = (),
@@ -170,8 +200,10 @@ class Engine:
         ----------
         X : array of shape (n_rows, n_columns), or pandas, polars or pyarrow table
             Frames are matched by column name.
-        target : "opposite", "any_other", a class label, "probability >= p", or Probability
-            What the model should say.
+        target : target, or array or column with one target for each row
+            What the model should say: "opposite" (two classes), "any_other", a class label, text such as
+            ``"probability > 0.7"`` or ``"score >= 2 and score < 3"``, `Probability`, `Score`, `AnyOf`, `AllOf`; a list
+            means any of its members.
         cost : {"l1", "l2", "linf", "l0", "quantile"} or dict
             See `CostModel`; a change of category counts 1. A dict is a mixture: ``{"l1": 1, "l0": 0.1}`` adds 0.1 for
             each changed feature.
@@ -180,6 +212,8 @@ class Engine:
         scale : {"range", "std", "mad", "iqr"} or None
             Unit of each column's displacement, from the background; without a background there is none, and a
             warning says so.
+        margin : float
+            Safety: how far the score of a class target goes beyond what just suffices, in units of the raw score.
         immutable : list of column or group names, or dict
             In a dict, True and False come before what the features say; an array of booleans, or the name of a column
             of X that holds them, says it for each row.
@@ -214,8 +248,7 @@ class Engine:
         start = time.perf_counter()
         carry = self._carried(carry, limits, immutable)
         table = read_table(X, self.ensemble, "X", carry)
-        check_dtypes(self.ensemble, self.domain, table)
-        goal = resolve_target(self.ensemble, target)
+        check_dtypes(self._space, self.domain, table)
         cells, own_codes, values = self._codes(table)
         costs = make_cost_model(
             cells,
@@ -228,40 +261,28 @@ class Engine:
             decrease_only,
             self.features,
         )
-        bounds = row_bounds(self.ensemble, self.domain, cells, self.features, limits, immutable, table, values)
+        bounds = row_bounds(self._space, self.domain, cells, self.features, limits, immutable, table, values)
         costs = with_special(
-            costs, self.ensemble, self.domain, cells, self.features, self._population, values, bounds
+            costs, self._space, self.domain, cells, self.features, self._population, values, bounds
         )  # fmt: skip
         check_may_be_missing(cells, table, costs.prices.enter_price)
-        own = labels_from_sums(self.ensemble, goal.rule, predict_sums(self.ensemble, table.values))
-        wanted, already = goal.wanted(own)
         budget = _budget(node_limit, time_limit_s)
-        nullable = _nullable(cells, own_codes) | np.isfinite(costs.prices.enter_price)
-        region_map = self._choose_map(goal.rule, cells, nullable, budget) if len(own) else None
-        mapped = time.perf_counter()
-        if not len(own):
-            nearest = Answers.none_yet(own_codes)
-        elif region_map is None:
-            nearest = self._search(goal, cells, costs, own_codes, values, own, already, budget, progress)
-        else:
-            nearest = nearest_boxes(
-                list(region_map.trees), cells, region_map.layout, costs, own_codes, values, wanted, self.n_threads,
-                progress,
-            )  # fmt: skip
+        groups = self._groups(target, margin, table)
+        prepared = time.perf_counter()
+        nearest, how = self._answer(groups, cells, costs, own_codes, values, budget, progress)
         searched = time.perf_counter()
-        result = self._result(table, goal, own, already, cells, costs, nearest, own_codes, values, X, carry)
+        result = self._result(table, groups, cells, costs, nearest, own_codes, values, carry)
         result.plan.update(
-            method="search" if region_map is None else "map",
-            target=goal.text,
-            n_regions=None if region_map is None else region_map.n_regions,
+            how,
+            target=", ".join(dict.fromkeys(g.target.text for g in groups)),
             n_threads=self.n_threads,
             seconds={
-                "prepare": mapped - start,
-                "search": searched - mapped,
+                "prepare": prepared - start,
+                "search": searched - prepared,
                 "verify": time.perf_counter() - searched,
             },
         )
-        _log.info("%d rows: %s", len(own), result.plan)
+        _log.info("%d rows: %s", len(result), result.plan)
         return result
 
     def _carried(self, carry: Sequence[str], limits: Any, immutable: Any) -> tuple[str, ...]:
@@ -269,53 +290,61 @@ class Engine:
         more = named_columns(self.features, limits, immutable)
         return (*carry, *(n for n in more if n not in carry and n not in self.ensemble.feature_names))
 
-    def _choose_map(self, rule: LabelRule, cells: Cells, nullable: np.ndarray, budget: _Budget) -> RegionMap | None:
-        """The map to answer from, or None where the search shall."""
-        if self.method == "search" or budget != _Budget(None, None):
-            return None
-        if self.method == "map":
-            return self._map_for(rule, cells, nullable, self.max_regions)
-        key = (rule.key, cells is self._cells.get(True), nullable.tobytes())
-        if key in self._too_large:
-            return None
-        try:
-            return self._map_for(rule, cells, nullable, min(self.max_regions, SMALL_MAP))
-        except MapTooLargeError as error:
-            _log.info("search instead of a map: %s", error)
-            self._too_large.add(key)
-            return None
+    def _groups(self, target: Any, margin: Any, table: Table) -> list[Group]:
+        """Rows by what is wanted of them."""
+        sums = predict_sums(self._space, table.values)
+        margin = read_margin(margin)
+        groups = []
+        for wish, rows in wishes_by_row(target, len(table.values)):
+            if own_label_targets(self.ensemble, wish) and (self._agreed or margin):
+                # What else must hold does not depend on the row, but "another class" does: one target per class.
+                rule = resolve_target(self.ensemble, wish).rule
+                classes = labels_from_sums(self.ensemble, rule, sums[rows, : self.ensemble.n_outputs])
+                for k in np.unique(classes):
+                    others = np.arange(rule.n_labels) != k
+                    goal = class_target(self.ensemble, self._space, others, self._agreed.conditions, str(wish), margin)
+                    groups.append(Group.of(self._space, goal, rows[classes == k], sums))
+            else:
+                goal = resolve_target(self.ensemble, wish, self._space, self._agreed.conditions, margin)
+                groups.append(Group.of(self._space, goal, rows, sums))
+        return groups
 
-    def _search(
-        self, goal: Target, cells: Cells, costs: CostModel, own_codes: np.ndarray, values: np.ndarray,
-        own: np.ndarray, already: np.ndarray, budget: _Budget, progress: Callable[[int, int], None] | None,
-    ) -> Answers:  # fmt: skip
-        if np.isfinite(costs.prices.enter_price).any() or np.isfinite(costs.prices.leave_price).any():
-            raise OptionError(
-                "features let values go missing or be filled, which the search cannot do yet; use method='map' (and a "
-                "larger max_regions), no node_limit and no time_limit_s."
-            )
-        with self._lock:
-            kept = cells is not self._cells.get(False)
-            if kept not in self._searchers:
-                self._searchers[kept] = make_searcher(self.ensemble, cells)
-            searcher = self._searchers[kept]
-        negate = np.full(len(own), goal.labels is None)
-        label = own if goal.labels is None else np.full(len(own), int(np.flatnonzero(goal.labels)[0]))
-        return search(
-            searcher, goal.rule, costs, own_codes, values, label, negate, np.flatnonzero(~already), self.n_threads,
-            budget.nodes, budget.seconds, progress,
-        )  # fmt: skip
+    def _answer(
+        self, groups: list[Group], cells: Cells, costs: CostModel, own_codes: np.ndarray, values: np.ndarray,
+        budget: Limits, progress: Callable[[int, int], None] | None,
+    ) -> tuple[Answers, dict[str, Any]]:  # fmt: skip
+        """Ask the planner group by group."""
+        out, n = Answers.none_yet(own_codes), len(own_codes)
+        plans: list[dict[str, Any]] = []
+        deadline = None if budget.seconds is None else time.perf_counter() + budget.seconds
+        done = 0
+        for group in groups:
+            if deadline is not None:
+                budget = Limits(budget.nodes, max(deadline - time.perf_counter(), 1e-3))
+            own = np.zeros(n, np.int64)
+            own[group.rows] = group.own
+            question = Question(group.target, cells, costs, own_codes, values, own, group.rows[~group.already])
+            share = None if progress is None else part_of(progress, done, len(group.rows), n)
+            answers, how = self._planner.answer(question, budget, share)
+            out.take(answers, question.open_rows)
+            plans.append(how)
+            done += len(group.rows)
+        if len(plans) == 1:
+            return out, plans[0]
+        methods = dict.fromkeys(p["method"] for p in plans if p["method"] != "none")
+        why = "; ".join(dict.fromkeys(p["why"] for p in plans))
+        return out, {"method": "+".join(methods) or "none", "why": why, "n_regions": None}
 
     def region_map(self, target: Any = "opposite") -> RegionMap:
         """The region map that answers a target, built if need be."""
         cells = self.cells()
-        rule = resolve_target(self.ensemble, target).rule
-        return self._map_for(rule, cells, np.zeros(cells.n_features, bool), self.max_regions)
+        rule = resolve_target(self.ensemble, target, self._space, self._agreed.conditions).rule
+        return self._planner.map_for(rule, cells, np.zeros(cells.n_features, bool), self.max_regions)
 
     def load_map(self, path: str | os.PathLike[str]) -> RegionMap:
         """Read a map written by `RegionMap.save`, so that it need not be built again."""
-        region_map = load_region_map(path, self.ensemble, self.cells())
-        self._maps.append(region_map)
+        region_map = load_region_map(path, self._space, self.cells())
+        self._planner.maps.append(region_map)
         return region_map
 
     def _unit(self, scale: str | None) -> np.ndarray:
@@ -338,34 +367,23 @@ class Engine:
         """Codes of the rows; rows with unattainable values need the cells in which those lie as well."""
         for keep_empty in (False, True):
             cells = self.cells(keep_empty)
-            codes, values = code_rows(self.ensemble, cells, table.values, self.ensemble.feature_names)
+            codes, values = code_rows(self._space, cells, table.values, self.ensemble.feature_names)
             if not (codes < 0).any():
                 break
         return cells, codes, values
 
-    def _map_for(self, rule: LabelRule, cells: Cells, nullable: np.ndarray, max_regions: int) -> RegionMap:
-        with self._lock:
-            for region_map in self._maps:
-                fits = region_map.rule.key == rule.key and region_map.cells is cells
-                if fits and not (nullable & ~region_map.layout.nullable).any():
-                    return region_map
-            region_map = build_region_map(self.ensemble, cells, nullable, rule, max_regions)
-            _log.info(
-                "region map: %d regions (%d before joining), %s", region_map.n_regions, region_map.n_compressed,
-                region_map.seconds,
-            )  # fmt: skip
-            self._maps.append(region_map)
-            return region_map
-
     def _result(
-        self, table: Table, goal: Target, own: np.ndarray, already: np.ndarray, cells: Cells, costs: CostModel,
-        nearest: Answers, own_codes: np.ndarray, values: np.ndarray, X: Any, carry: tuple[str, ...],
+        self, table: Table, groups: list[Group], cells: Cells, costs: CostModel, nearest: Answers,
+        own_codes: np.ndarray, values: np.ndarray, carry: tuple[str, ...],
     ) -> Result:  # fmt: skip
         _check_costs(nearest.cost)
         found = np.isfinite(nearest.cost)
+        already = np.zeros(len(found), bool)
+        for group in groups:
+            already[group.rows] = group.already
         after, changed = moved_values(table.values, cells, costs.prices, own_codes, nearest.codes)
         counterfactuals = with_values(table, self.ensemble, after, changed)
-        verified_by = verify(self.ensemble, self.judge, goal, table, own, counterfactuals, found | already, carry)
+        verified_by = verify(self._space, self._judges(), groups, table, counterfactuals, found | already, carry)
         cost = np.where(already, 0.0, costs.report(nearest.cost))
         bound = np.where(already, 0.0, costs.report(nearest.lower_bound))
         ended = np.where(found, OPTIMAL, INFEASIBLE)
@@ -417,22 +435,11 @@ def _count(option: str, value: Any, default: int) -> int:
     return int(value)
 
 
-def _nullable(cells: Cells, codes: np.ndarray) -> np.ndarray:
-    """Features in which some row holds "missing"."""
-    return (codes == cells.n_codes - 1).any(axis=0)
-
-
-@dataclass(frozen=True)
-class _Budget:
-    nodes: int | None
-    seconds: float | None
-
-
-def _budget(node_limit: Any, time_limit_s: Any) -> _Budget:
+def _budget(node_limit: Any, time_limit_s: Any) -> Limits:
     nodes = None if node_limit is None else _count("node_limit", node_limit, 1)
     if time_limit_s is None:
-        return _Budget(nodes, None)
+        return Limits(nodes, None)
     real = isinstance(time_limit_s, int | float | np.number) and not isinstance(time_limit_s, bool)
     if not real or not float(time_limit_s) > 0.0:
         raise OptionError(f"time_limit_s is {time_limit_s!r}; give a number of seconds above 0.")
-    return _Budget(nodes, float(time_limit_s))
+    return Limits(nodes, float(time_limit_s))

@@ -24,6 +24,17 @@ VECTOR_LEAF = -1
 
 
 @dataclass(frozen=True, eq=False)
+class Member:
+    """One model of a merged ensemble, and the table's column that each of its own columns is."""
+
+    ensemble: Ensemble
+    columns: np.ndarray
+
+    def digest(self) -> str:
+        return self.ensemble.digest() + repr(self.columns.tolist())
+
+
+@dataclass(frozen=True, eq=False)
 class Ensemble:
     """All trees of one model as flat arrays.
 
@@ -95,6 +106,8 @@ class Ensemble:
     outer : tuple of Calibration and Cutoff
         What stands around a two-class model, innermost first (see `gpucf._outer`). ``decision`` and ``probability``
         are then those of the model inside; the answers depend on the last output only.
+    members : tuple of Member
+        Empty, or the ensembles that this one was merged from (see `gpucf._merge`).
     """
 
     library: str
@@ -130,6 +143,7 @@ class Ensemble:
     notes: tuple[str, ...] = field(default=())
     raw: RawColumns | None = None
     outer: tuple[Calibration | Cutoff, ...] = ()
+    members: tuple[Member, ...] = field(default=())
 
     @property
     def n_trees(self) -> int:
@@ -147,6 +161,12 @@ class Ensemble:
     def n_classes(self) -> int:
         return 0 if self.classes is None else len(self.classes)
 
+    @property
+    def attainable_dtype(self) -> np.dtype[Any]:
+        """The narrowest dtype in which a model compares: what moves land on is exact in it."""
+        dtypes = [m.ensemble.compare_dtype for m in self.members] or [self.compare_dtype]
+        return min(dtypes, key=lambda d: d.itemsize)
+
     def digest(self) -> str:
         """SHA-256 over everything that decides an answer, as hex."""
         h = hashlib.sha256()
@@ -158,10 +178,16 @@ class Ensemble:
             elif isinstance(value, np.ndarray):
                 h.update(repr(value.tolist()).encode())
             elif isinstance(value, tuple):
-                h.update(repr([v.tolist() if isinstance(v, np.ndarray) else v for v in value]).encode())
+                h.update(repr([_plain(v) for v in value]).encode())
             else:
                 h.update(repr(value).encode())
         return h.hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return value.digest() if isinstance(value, Member) else value
 
 
 class TreeBuilder:

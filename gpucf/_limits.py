@@ -74,7 +74,7 @@ def row_bounds(
         if wishes[j]:
             column = domain.columns[cells.columns[j][0]]
             _limit(cells.names[j], wishes[j], table, values[:, j], column.dtype, low[:, j], high[:, j])
-            irregular[j] = _land(Grid.of(column, ensemble.compare_dtype), values[:, j], low[:, j], high[:, j])
+            irregular[j] = _land(Grid.of(column, ensemble.attainable_dtype), values[:, j], low[:, j], high[:, j])
         if frozen[j] is not None:
             still = _flags(f"immutable[{cells.names[j]!r}]", frozen[j], table)
             low[still, j], high[still, j] = np.inf, -np.inf

@@ -33,8 +33,6 @@ class LeafMasks:
         All leaves.
     value : score dtype array of shape (n_words * 64, n_leaf_outputs)
         Leaf values by bit: row ``64 * word_start[t] + bit``.
-    leaf_node : int32 array of shape (n_words * 64,)
-        Node of the ensemble by bit, -1 where there is no leaf.
     """
 
     word_start: np.ndarray
@@ -42,7 +40,6 @@ class LeafMasks:
     at_most: np.ndarray
     full: np.ndarray
     value: np.ndarray
-    leaf_node: np.ndarray
 
 
 def make_masks(ensemble: Ensemble, cells: Cells) -> LeafMasks:
@@ -63,8 +60,6 @@ def make_masks(ensemble: Ensemble, cells: Cells) -> LeafMasks:
     first = np.concatenate([[0], np.cumsum(n_leaves)])
     bit[order] = np.arange(len(order)) - first[tree_of_node[order]] + 64 * word_start[tree_of_node[order]]
     value[bit[order]] = e.leaf_value[e.leaf[order]]
-    leaf_node = np.full(n_words * 64, -1, np.int32)
-    leaf_node[bit[order]] = order
     full = np.zeros(n_words, np.uint64)
     np.bitwise_or.at(full, bit[order] >> 6, np.uint64(1) << (bit[order] & 63).astype(np.uint64))
     at_least = np.tile(full, (int(cells.code_start[-1]), 1))
@@ -73,7 +68,7 @@ def make_masks(ensemble: Ensemble, cells: Cells) -> LeafMasks:
         e.tree_start, e.left, e.right, cells.node_split, bit, cells.kind, cells.code_start, cells.split_feature,
         cells.split_cut, cells.split_set, cells.split_missing_left, cells.set_words, at_least, at_most,
     )  # fmt: skip
-    return LeafMasks(word_start, at_least, at_most, full, value, leaf_node)
+    return LeafMasks(word_start, at_least, at_most, full, value)
 
 
 @njit

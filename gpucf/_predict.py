@@ -83,6 +83,9 @@ def predict_sums(ensemble: Ensemble, X: np.ndarray) -> np.ndarray:
     score_dtype array of shape (n_rows, n_outputs)
         Equal bit for bit to the library's own sum, before `Ensemble.post`.
     """
+    if ensemble.members:
+        sums = [predict_sums(m.ensemble, X[:, m.columns]) for m in ensemble.members]
+        return np.concatenate(sums, axis=1, dtype=np.float64)
     out = np.empty((len(X), ensemble.n_outputs), ensemble.score_dtype)
     add_leaves(leaf_indices(ensemble, X), ensemble.leaf_value, ensemble.tree_output, ensemble.base, out)
     return out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,7 @@ def nearest_boxes(
         done += len(rows)
     if progress is not None and n_passes == 0:
         progress(n, n)
-    return out
+    return replace(out, lower_bound=out.cost.copy())  # every answer of a map is proved
 
 
 def _share(progress: Callable[[int, int], None] | None, before: int, n_passes: int, n: int) -> Any:

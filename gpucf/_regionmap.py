@@ -27,7 +27,7 @@ from gpucf._masks import make_masks
 from gpucf._predict import predict_sums
 
 _MAGIC = b"gpucf region map\n"
-_VERSION = 2
+_VERSION = 3
 _MASK_BYTES_LIMIT = 2 << 30
 
 
@@ -94,7 +94,7 @@ class RegionMap:
         head = {
             "version": _VERSION,
             "space": space_digest(self.ensemble, self.cells),
-            "rule": list(self.rule),
+            "rule": self.rule.to_lists(),
             "n_compressed": self.n_compressed,
             "seconds": self.seconds,
         }
@@ -155,7 +155,7 @@ def load_region_map(path: str | os.PathLike[str], ensemble: Ensemble, cells: Cel
         if head["space"] != space_digest(ensemble, cells):
             raise FileFormatError(f"{path} is the map of another model, or of other feature declarations. Rebuild it.")
         layout = BoxLayout.of(cells, arrays["nullable"])
-        rule = LabelRule(*head["rule"])
+        rule = LabelRule.from_lists(head["rule"])
         trees = tuple(
             KdTree(**{f.name: arrays[f"tree{label}.{f.name}"] for f in fields(KdTree)})
             if f"tree{label}.child" in arrays
@@ -195,8 +195,8 @@ def build_region_map(
     if not result.complete:
         raise MapTooLargeError(
             f"the region map of this model ({ensemble.n_trees} trees) does not fit: {len(result.boxes):,} regions "
-            f"after {result.share_done:.2%} of the space (max_regions={max_regions:,}). Raise max_regions, or use a "
-            "smaller model; search without a map comes in a later release.",
+            f"after {result.share_done:.2%} of the space (max_regions={max_regions:,}). Raise max_regions, or "
+            "search without a map (method='search').",
             len(result.boxes),
             result.share_done,
         )
@@ -220,8 +220,8 @@ def _refuse_hopeless(ensemble: Ensemble, cells: Cells) -> None:
     if mask_bytes > _MASK_BYTES_LIMIT or largest > 65_000:
         raise MapTooLargeError(
             f"the region map of this model does not fit: {len(ensemble.leaf_value):,} leaves over {n_codes:,} cells "
-            f"({largest:,} in one feature; at most 65,000 and {_MASK_BYTES_LIMIT >> 30} GiB of tables are used). Use a "
-            "smaller model; search without a map comes in a later release."
+            f"({largest:,} in one feature; at most 65,000 and {_MASK_BYTES_LIMIT >> 30} GiB of tables are used). "
+            "Search without a map (method='search')."
         )
 
 

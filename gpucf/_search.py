@@ -12,19 +12,20 @@ import numpy as np
 
 from gpucf._answers import Answers
 from gpucf._boxes import BoxLayout
-from gpucf._cells import ORDERED, Cells, ordered_gaps
+from gpucf._cells import ORDERED, Cells
 from gpucf._costs import CostModel
 from gpucf._ensemble import Ensemble
 from gpucf._errors import ModelTooLargeError
 from gpucf._labels import LabelRule
 from gpucf._masks import LeafMasks, make_masks
+from gpucf._merge import rounded_trees
 from gpucf._regionmap import model_labels
 from gpucf._search_kernel import ASKED, INFEASIBLE, LIMIT, OPTIMAL, TOO_DEEP, search_rows
 from gpucf._search_tables import Rows, Scratch, Space, Stack, Trees
 
 FIRST_SLICE = 20_000  # nodes that a row may take before it is put off
 SLICE_GROWTH = 8
-_ROWS_PER_TASK = 64
+_ROWS_PER_TASK = 256
 _MASK_BYTES_LIMIT = 4 << 30
 
 
@@ -57,15 +58,15 @@ def make_searcher(ensemble: Ensemble, cells: Cells) -> Searcher:
     masks = make_masks(ensemble, cells)
     layout = BoxLayout.of(cells, np.zeros(cells.n_features, bool))
     space = Space(
-        cells.kind, cells.code_start, layout.set_start, ordered_gaps(cells), cells.split_feature, cells.split_cut,
+        cells.kind, cells.code_start, layout.set_start, *_splits_by_cut(cells), cells.split_feature, cells.split_cut,
         cells.split_set, cells.split_missing_left, cells.set_words,
     )  # fmt: skip
     non_missing = _non_missing(cells, masks)
     trees = Trees(
         ensemble.tree_start, ensemble.left, ensemble.right, cells.node_split, masks.word_start, masks.at_least,
         masks.at_most, masks.full, non_missing, masks.full & np.bitwise_and.reduce(non_missing, axis=0),
-        masks.value, masks.leaf_node, *_parents(ensemble),
-        ensemble.tree_output, ensemble.base, _sorted_leaves(masks), _one_word(masks),
+        masks.value, masks.value.reshape(-1),
+        ensemble.tree_output, rounded_trees(ensemble), ensemble.base, _sorted_leaves(masks), _one_word(masks),
     )  # fmt: skip
     return Searcher(ensemble, cells, space, trees)
 
@@ -86,20 +87,13 @@ def _non_missing(cells: Cells, masks: LeafMasks) -> np.ndarray:
     return out
 
 
-def _parents(ensemble: Ensemble) -> tuple[np.ndarray, np.ndarray]:
-    """Parent and depth of every node; children lie behind their parents."""
-    parent = np.full(ensemble.n_nodes, -1, np.int32)
-    inner = np.flatnonzero(ensemble.left >= 0)
-    parent[ensemble.left[inner]] = inner
-    parent[ensemble.right[inner]] = inner
-    depth = np.zeros(ensemble.n_nodes, np.int32)
-    level = ensemble.tree_start[:-1]
-    while len(level):
-        level = level[ensemble.left[level] >= 0]
-        children = np.concatenate([ensemble.left[level], ensemble.right[level]])
-        depth[children] = depth[parent[children]] + 1
-        level = children
-    return parent, depth
+def _splits_by_cut(cells: Cells) -> tuple[np.ndarray, np.ndarray]:
+    """Splits of ordered features by feature and cut, and where those of each code start (see `Space`)."""
+    ordered = np.flatnonzero(cells.kind[cells.split_feature] == ORDERED)
+    by_cut = ordered[np.lexsort((cells.split_cut[ordered], cells.split_feature[ordered]))]
+    # A cut of -1 (everything goes right) lies before the feature's first code.
+    place = cells.code_start[cells.split_feature[by_cut]] + np.maximum(cells.split_cut[by_cut], 0)
+    return by_cut.astype(np.int64), np.searchsorted(place, np.arange(int(cells.code_start[-1]) + 1)).astype(np.int64)
 
 
 def _one_word(masks: LeafMasks) -> bool:
@@ -195,7 +189,6 @@ class _Runner:
         self.searcher, self.rule, self.n_threads, self.learn = searcher, rule, n_threads, learn
         self.progress, self.n_total, self.n_open = progress, n_total, n_open
         self.prices = costs.prices
-        self.space = searcher.space._replace(has_gaps=searcher.space.has_gaps | costs.prices.irregular)
         self.depth = 64
         self.stop = np.zeros(1, np.int64)
 
@@ -205,7 +198,7 @@ class _Runner:
 
     def _search_rows(self, task: np.ndarray, slice_nodes: int, stack: Stack, scratch: Scratch, rows: Rows) -> None:
         search_rows(
-            task, slice_nodes, self.learn, self.stop, self.rule, self.space, self.searcher.trees, self.prices,
+            task, slice_nodes, self.learn, self.stop, self.rule, self.searcher.space, self.searcher.trees, self.prices,
             stack, scratch, rows,
         )  # fmt: skip
 
@@ -258,16 +251,19 @@ class _Runner:
         space, trees, ensemble = self.searcher.space, self.searcher.trees, self.searcher.ensemble
         f, rows = len(space.kind), self.depth
         stack = Stack(
-            np.zeros((rows, f), np.int32), np.zeros((rows, f), np.int32),
+            np.zeros((rows, f), np.int32), np.zeros((rows, f), np.int32), np.zeros((rows, f), np.uint8),
             np.zeros((rows, int(space.set_start[-1])), np.uint64), np.zeros((rows, len(trees.full)), np.uint64),
-            np.zeros((rows, f)), np.zeros(rows),
+            np.zeros((rows, ensemble.n_trees), np.int32), np.zeros((rows, f)), np.zeros(rows),
         )  # fmt: skip
         n_codes, n_out, leaf_out = int(space.code_start[-1]), ensemble.n_outputs, trees.value.shape[1]
         dtype, n_splits, t = ensemble.score_dtype, len(space.split_feature), ensemble.n_trees
         scratch = Scratch(
-            np.zeros(n_codes), np.zeros(n_codes), np.zeros(leaf_out, dtype), np.zeros(leaf_out, dtype), np.zeros(t),
-            np.zeros(t, np.int64), np.zeros(t, np.int64), np.zeros(n_out, dtype), np.zeros(n_out, dtype),
-            np.zeros(n_out), np.zeros(n_out), np.zeros(n_splits), np.zeros(n_splits), np.zeros(t, np.int64),
-            np.zeros(f, np.int32), np.zeros(f, np.int32), np.zeros(1), np.zeros(1),
+            price=np.zeros(n_codes), displacement=np.zeros(n_codes), irregular=np.zeros(f, np.bool_),
+            dearest=np.zeros(f), cheapest=np.zeros(f), low=np.zeros(leaf_out, dtype), high=np.zeros(leaf_out, dtype),
+            spread=np.zeros(t), sum_low=np.zeros(n_out, dtype),
+            sum_high=np.zeros(n_out, dtype), raw_low=np.zeros(n_out), raw_high=np.zeros(n_out),
+            weight=np.zeros(n_splits), factor=np.zeros(n_splits), feature_weight=np.zeros(f), relevance=np.zeros(n_out),
+            touched=np.zeros(t, np.int64), codes=np.zeros(f, np.int32), best=np.zeros(f, np.int32),
+            excluded=np.zeros(1), usual=np.zeros(1),
         )  # fmt: skip
         return stack, scratch

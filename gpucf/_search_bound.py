@@ -1,4 +1,4 @@
-"""Ensemble search, compiled: bounds of a node's score and what they say about a label."""
+"""Ensemble search, compiled: bounds of a node's score."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import numpy as np
 from numba.cpython.unsafe.numbers import leading_zeros, trailing_zeros
 
 from gpucf._ensemble import VECTOR_LEAF
-from gpucf._jit import helper
-from gpucf._labels import CLASS, THRESHOLD, post_sums, softmax_of, surely_beats
+from gpucf._jit import helper, inline
+from gpucf._labels import MAY, MAY_NOT, THRESHOLD, simple_outlook
 
 
-@helper
+@inline
 def bound_node(d, trees, stack, scratch):
     """Library's sums over the smallest and the largest reachable leaves; returns the largest leaf range of a tree.
 
-    Leaves the range, the first and the last reachable leaf of each tree behind for branching.
+    Leaves the range of each tree behind for branching.
     """
     sum_low = scratch.sum_low
     sum_high = scratch.sum_high
@@ -29,12 +29,10 @@ def bound_node(d, trees, stack, scratch):
             members = stack.mask[d, t]
             first = 64 * t + np.int64(trailing_zeros(members))
             last = 64 * t + 63 - np.int64(leading_zeros(members))
-            a = trees.value[first, 0]
-            b = trees.value[last, 0]
+            a = trees.flat[first]
+            b = trees.flat[last]
             total_high = total_high + a
             total_low = total_low + b
-            scratch.first[t] = first
-            scratch.last[t] = last
             spread = np.float64(a) - np.float64(b)
             scratch.spread[t] = spread
             largest = max(largest, spread)
@@ -57,8 +55,6 @@ def bound_node(d, trees, stack, scratch):
             low_0 = low_0 + trees.value[first, 0]
             low_1 = low_1 + trees.value[last, 1]
             high_0 = high_0 + trees.value[last, 0]
-            scratch.first[t] = first
-            scratch.last[t] = last
             spread = (trees.value[first, 1] - trees.value[last, 1]) + (trees.value[last, 0] - trees.value[first, 0])
             scratch.spread[t] = spread
             largest = max(largest, spread)
@@ -95,35 +91,46 @@ def bound_node(d, trees, stack, scratch):
             k = c if output == VECTOR_LEAF else np.int64(output)
             sum_low[k] = sum_low[k] + scratch.low[c]
             sum_high[k] = sum_high[k] + scratch.high[c]
+            if trees.rounds[t]:
+                sum_low[k] = np.float32(sum_low[k])
+                sum_high[k] = np.float32(sum_high[k])
             spread += np.float64(scratch.high[c]) - np.float64(scratch.low[c])
-        scratch.first[t] = first
-        scratch.last[t] = last
         scratch.spread[t] = spread
         largest = max(largest, spread)
     return largest
 
 
 @helper
-def outlook_of(rule, label, low, high, raw_low, raw_high):
-    """Bit 0: `label` is possible between the bounds; bit 1: some other label is possible."""
-    if rule.mode == THRESHOLD:
-        one = 1 if high[rule.output] >= rule.bound else 0
-        zero = 1 if low[rule.output] < rule.bound else 0
-        return one + 2 * zero if label == 1 else zero + 2 * one
-    post_sums(rule, low, raw_low)
-    post_sums(rule, high, raw_high)
-    if rule.mode == CLASS:
-        possible = 1
-        other = 0
-        for j in range(len(raw_low)):
-            if j == label:
-                continue
-            if surely_beats(rule, j, raw_low[j], label, raw_high[label]):
-                possible = 0
-            if not surely_beats(rule, label, raw_low[label], j, raw_high[j]):
-                other = 2
-        return possible + other
-    k = rule.output
-    one = 1 if softmax_of(raw_high[k], raw_low, k) >= rule.bound - rule.slack else 0
-    zero = 1 if softmax_of(raw_low[k], raw_high, k) < rule.bound + rule.slack else 0
-    return one + 2 * zero if label == 1 else zero + 2 * one
+def weigh_spreads(rule, trees, scratch):
+    """Leaf ranges as they matter to a compound rule; returns the largest.
+
+    Trees that only settled conditions, or alternatives that surely fail, look at have none. Those of the others count
+    as shares of what is open in their sum, so that sums of unlike scales compare.
+    """
+    for c in range(len(scratch.relevance)):
+        scratch.relevance[c] = 0.0
+    begin = 0
+    for i in range(len(rule.mode)):
+        if i + 1 < len(rule.mode) and rule.alternative[i + 1] == rule.alternative[i]:
+            continue
+        possible = True
+        for turn in range(2):
+            for k in range(begin, i + 1):
+                outlook = simple_outlook(rule, k, scratch.sum_low, scratch.sum_high, scratch.raw_low, scratch.raw_high)
+                possible = possible and outlook & MAY != 0
+                if turn == 1 and possible and outlook & MAY_NOT != 0:
+                    if rule.mode[k] == THRESHOLD:
+                        scratch.relevance[rule.output[k]] = 1.0
+                    else:
+                        for c in range(rule.begin[k], rule.end[k]):
+                            scratch.relevance[c] = 1.0
+        begin = i + 1
+    largest = 0.0
+    for t in range(len(trees.tree_output)):
+        c = trees.tree_output[t]
+        if c != VECTOR_LEAF:
+            open_range = np.float64(scratch.sum_high[c]) - np.float64(scratch.sum_low[c])
+            share = scratch.relevance[c] / open_range if open_range > 0.0 else scratch.relevance[c]
+            scratch.spread[t] *= share
+        largest = max(largest, scratch.spread[t])
+    return largest

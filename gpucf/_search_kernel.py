@@ -13,19 +13,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpucf._jit import helper, njit
+from gpucf._jit import inline, njit
 from gpucf._keys import key_precedes
-from gpucf._labels import ASK
+from gpucf._labels import ASK, outlook_of
 from gpucf._prices import fill_tables
-from gpucf._search_bound import bound_node, outlook_of
-from gpucf._search_node import branch_node, clip_node, node_key, pick_split, settled_label, start_node
+from gpucf._search_bound import bound_node, weigh_spreads
+from gpucf._search_branch import branch_node, pick_split
+from gpucf._search_node import clip_node, node_key, settled_label, start_node, survey_prices
+from gpucf._search_polish import polish
 
 INFEASIBLE, OPTIMAL, LIMIT, ASKED, TOO_DEEP = 0, 1, 2, 3, 4
 GROWTH = 1.7
+DIVE_FROM = 300  # nodes after which a row without an answer looks for any
 GUESS = 0.5  # of the usual cost of earlier rows: the first budget
 
 
-@helper
+@inline
 def _search_row(row, node_limit, learn, stop, rule, space, trees, prices, stack, scratch, rows):
     """Answer one row; see `Rows` for what is written.
 
@@ -36,6 +39,7 @@ def _search_row(row, node_limit, learn, stop, rule, space, trees, prices, stack,
     price = scratch.price
     displacement = scratch.displacement
     fill_tables(prices, row, own, rows.values[row], space.kind, space.code_start, price, displacement)
+    survey_prices(own, space, scratch)
     best_cost = rows.cost[row]
     best_total = np.inf
     if best_cost < np.inf:
@@ -57,24 +61,28 @@ def _search_row(row, node_limit, learn, stop, rule, space, trees, prices, stack,
         # What rows before this one cost: most rows then need few passes, and passes decide nothing but the work.
         budget = max(budget, GUESS * scratch.usual[0])
     status = LIMIT
+    dived = False
     while status == LIMIT:
-        start_node(own, space, trees, stack)
+        diving = not dived and nodes >= DIVE_FROM and best_cost == np.inf
+        pass_budget = np.inf if diving else budget
+        pass_end = min(node_limit, nodes + nodes // 4) if diving else node_limit
+        start_node(own, space, trees, stack, scratch)
         scratch.excluded[0] = np.inf
         d = 0
         while d >= 0:
-            if nodes >= node_limit or stop[0] != 0:
+            if nodes >= pass_end or stop[0] != 0:
                 break
             nodes += 1
             cost = stack.cost[d]
             if cost > best_cost or cost == np.inf:
                 d -= 1
                 continue
-            if cost > budget:
+            if cost > pass_budget:
                 scratch.excluded[0] = min(scratch.excluded[0], cost)
                 d -= 1
                 continue
             if cost == best_cost:
-                total = node_key(d, own, space, stack, price, displacement, scratch.codes)
+                total = node_key(d, own, space, stack, scratch)
                 if not key_precedes(
                     scratch.codes,
                     total,
@@ -88,7 +96,7 @@ def _search_row(row, node_limit, learn, stop, rule, space, trees, prices, stack,
                 ):
                     d -= 1
                     continue
-            clip_node(d, min(budget, best_cost), prices.is_max, own, space, trees, stack, price, scratch.excluded)
+            clip_node(d, min(pass_budget, best_cost), prices.is_max, own, space, trees, stack, scratch)
             largest = bound_node(d, trees, stack, scratch)
             outlook = outlook_of(
                 rule, rows.label[row], scratch.sum_low, scratch.sum_high, scratch.raw_low, scratch.raw_high
@@ -98,8 +106,10 @@ def _search_row(row, node_limit, learn, stop, rule, space, trees, prices, stack,
                 continue
             s = -1
             if outlook & (3 - wanted) != 0:
+                if rule.compound:
+                    largest = weigh_spreads(rule, trees, scratch)
                 if largest > 0.0:
-                    s = pick_split(d, min(budget, best_cost), largest, own, space, trees, stack, scratch)
+                    s = pick_split(d, min(pass_budget, best_cost), largest, own, space, trees, stack, scratch)
                 else:
                     label = settled_label(rule, d, space, stack, scratch.sum_low, scratch.raw_low, rows.asked,
                                            rows.asked_label, scratch.codes)  # fmt: skip
@@ -111,7 +121,7 @@ def _search_row(row, node_limit, learn, stop, rule, space, trees, prices, stack,
                         d -= 1
                         continue
             if s < 0:
-                total = node_key(d, own, space, stack, price, displacement, scratch.codes)
+                total = node_key(d, own, space, stack, scratch)
                 if cost < best_cost or key_precedes(
                     scratch.codes,
                     total,
@@ -127,13 +137,29 @@ def _search_row(row, node_limit, learn, stop, rule, space, trees, prices, stack,
                     best_total = total
                     for j in range(len(own)):
                         scratch.best[j] = scratch.codes[j]
+                if diving:
+                    break
                 d -= 1
                 continue
             if d + 2 > len(stack.cost) - 1:
                 return TOO_DEEP
-            branch_node(d, s, prices.is_max, own, space, trees, stack, price)
+            branch_node(d, s, prices.is_max, own, space, trees, stack, scratch)
             d += 1
-        if d >= 0:
+        if diving:
+            dived = True
+            if d >= 0:
+                if best_cost < np.inf:
+                    polish(rule, rows.label[row], rows.negate[row], own, space, trees, stack, scratch)
+                    best_cost = 0.0
+                    best_total = 0.0
+                    for j in range(len(own)):
+                        code = space.code_start[j] + scratch.best[j]
+                        best_cost = max(best_cost, price[code]) if prices.is_max else best_cost + price[code]
+                        best_total += displacement[code]
+                if nodes >= node_limit or stop[0] != 0:
+                    break
+                continue
+        elif d >= 0:
             break
         if best_cost < np.inf and best_cost <= budget:
             status = OPTIMAL

@@ -1,4 +1,4 @@
-"""Ensemble search, compiled: what is done to one node: start, clip, key, choice of a split, branching."""
+"""Ensemble search, compiled: a node as a box of codes: its start, clip, key, and its label once settled."""
 
 from __future__ import annotations
 
@@ -10,25 +10,59 @@ from gpucf._jit import helper, inline
 from gpucf._keys import best_in_range, better_code
 from gpucf._labels import ASK, label_of_sums
 
-SHARE_OF_LARGEST = 0.6  # trees whose leaf range is at least this share of the largest take part in branching
-FLOOR = 0.2  # weight of a split whose sides cost the same
 EPS = 2.220446049250313e-16
 
 
 @inline
-def _range_price(j, lo, hi, own, space, price):
-    """Least price of the codes ``lo..hi`` of an ordered feature."""
+def survey_prices(own, space, scratch):
+    """What a row's tables say of whole features: see `Scratch`.
+
+    Prices and displacements that rise away from the row's own code are least at the code nearest to it; where one of
+    them does not, a range has to be searched through (design, section 5).
+    """
+    price = scratch.price
+    displacement = scratch.displacement
+    for j in range(len(space.kind)):
+        first = space.code_start[j]
+        last = space.code_start[j + 1] - 1
+        mine = first + own[j]
+        dearest = 0.0
+        cheapest = np.inf
+        irregular = False
+        if space.kind[j] == ORDERED:
+            if mine == last:
+                for code in range(first, last):
+                    irregular = irregular or price[code] < np.inf
+            else:
+                for code in range(first, mine):
+                    irregular |= price[code] < price[code + 1] or displacement[code] < displacement[code + 1]
+                for code in range(mine, last - 1):
+                    irregular |= price[code] > price[code + 1] or displacement[code] > displacement[code + 1]
+        else:
+            for code in range(first, last + 1):
+                if price[code] < np.inf:
+                    dearest = max(dearest, price[code])
+                    if code != mine:
+                        cheapest = min(cheapest, price[code])
+        scratch.irregular[j] = irregular
+        scratch.dearest[j] = dearest
+        scratch.cheapest[j] = cheapest
+
+
+@inline
+def range_price(j, lo, hi, own, space, scratch):
+    """Least price of the codes ``lo..hi`` (lo <= hi) of an ordered feature."""
     first = space.code_start[j]
-    if not space.has_gaps[j]:
-        return price[first + min(max(own, lo), hi)]
+    if not scratch.irregular[j]:
+        return scratch.price[first + min(max(own, lo), hi)]
     least = np.inf
     for code in range(lo, hi + 1):
-        least = min(least, price[first + code])
+        least = min(least, scratch.price[first + code])
     return least
 
 
 @inline
-def _word_price(j, w, members, space, price):
+def word_price(j, w, members, space, price):
     """Least price of the categories in set word `w` of feature `j`."""
     first = space.code_start[j] + 64 * (w - space.set_start[j])
     least = np.inf
@@ -39,65 +73,115 @@ def _word_price(j, w, members, space, price):
 
 
 @inline
-def _total(d, is_max, stack):
-    """Cost of a node: least prices in feature order, one rounding after another (design, rule 6)."""
-    total = 0.0
-    for j in range(stack.feature_price.shape[1]):
-        p = stack.feature_price[d, j]
-        total = max(total, p) if is_max else total + p
-    return total
+def keep_row(d, row, trees, stack):
+    """Keep of node `d` the leaves of one row of `at_least` that "missing", or a single category, leaves reachable."""
+    _and_row(d, row, trees.at_least, stack.mask)
+
+
+# Called, not inlined, and with no more arrays than they need: every array costs seven words a call.
+@helper
+def _and_row(d, row, table, mask):
+    for w in range(mask.shape[1]):
+        mask[d, w] &= table[row, w]
 
 
 @helper
-def start_node(own, space, trees, stack):
-    """Row 0 of the stack: every code, but a missing value stays missing and no other becomes it."""
+def _and_row_or(d, row, table, other, others, mask):
+    for w in range(mask.shape[1]):
+        mask[d, w] &= table[row, w] | others[other, w]
+
+
+@inline
+def keep_range(d, j, lo_moved, hi_moved, space, trees, stack):
+    """Keep the leaves that the range of an ordered feature, and "missing" where that is in, leave reachable.
+
+    Masks of ends and of "missing" may be joined one after another, since (A | M) & (B | M) = (A & B) | M.
+    """
+    first = space.code_start[j]
+    missing = space.code_start[j + 1] - 1
+    if hi_moved:
+        row = first + np.int64(stack.hi[d, j])
+        if stack.null[d, j]:
+            _and_row_or(d, row, trees.at_most, missing, trees.at_least, stack.mask)
+        else:
+            _and_row(d, row, trees.at_most, stack.mask)
+    if lo_moved:
+        row = first + np.int64(stack.lo[d, j])
+        if stack.null[d, j]:
+            _and_row_or(d, row, trees.at_least, missing, trees.at_least, stack.mask)
+        else:
+            _and_row(d, row, trees.at_least, stack.mask)
+
+
+@inline
+def keep_sets(d, j, space, trees, stack):
+    """Restrict the reachable leaves to those that some category in the set of feature `j` leaves reachable."""
+    _keep_sets(
+        d, space.code_start[j], space.set_start[j], space.set_start[j + 1], stack.sets, trees.at_least, stack.mask
+    )
+
+
+@helper
+def _keep_sets(d, first, begin, end, sets, at_least, mask):
+    for i in range(mask.shape[1]):
+        reachable = np.uint64(0)
+        for w in range(begin, end):
+            members = sets[d, w]
+            base = first + 64 * (w - begin)
+            while members != 0:
+                reachable |= at_least[base + np.int64(trailing_zeros(members)), i]
+                members &= members - np.uint64(1)
+        mask[d, i] &= reachable
+
+
+@inline
+def start_node(own, space, trees, stack, scratch):
+    """Row 0 of the stack: every code that has a finite price, or that lies between such codes."""
+    price = scratch.price
     some_missing = False
     for j in range(len(space.kind)):
-        some_missing = some_missing or own[j] == space.code_start[j + 1] - space.code_start[j] - 1
+        some_missing |= price[space.code_start[j + 1] - 1] < np.inf
     for w in range(len(trees.full)):
         stack.mask[0, w] = trees.full[w] if some_missing else trees.none_missing[w]
+    for t in range(len(trees.tree_output)):
+        stack.node[0, t] = trees.tree_start[t]
     for j in range(len(space.kind)):
         stack.feature_price[0, j] = 0.0
         first = space.code_start[j]
-        missing = space.code_start[j + 1] - first - 1
-        is_missing = own[j] == missing
-        stack.lo[0, j] = missing if is_missing else 0
-        stack.hi[0, j] = missing if is_missing else missing - 1
-        if is_missing:
-            for w in range(len(trees.full)):
-                stack.mask[0, w] &= trees.at_least[first + missing, w]
-        elif some_missing:
-            for w in range(len(trees.full)):
-                stack.mask[0, w] &= trees.non_missing[j, w]
+        last = space.code_start[j + 1] - 1
+        if space.kind[j] == ORDERED:
+            some_value = first + own[j] != last or scratch.irregular[j]
+            stack.null[0, j] = 1 if price[last] < np.inf else 0
+            stack.lo[0, j] = 0 if some_value else 1
+            stack.hi[0, j] = last - first - 1 if some_value else 0
+            if not some_value:
+                keep_row(0, last, trees, stack)
+            elif some_missing and stack.null[0, j] == 0:
+                _and_row(0, j, trees.non_missing, stack.mask)
+            continue
+        stack.null[0, j] = 0
+        forbidden = False
         for w in range(space.set_start[j], space.set_start[j + 1]):
-            base = 64 * (w - space.set_start[j])
-            stack.sets[0, w] = np.uint64(0)
-            for code in range(base, min(base + 64, missing + 1)):
-                if (code == missing) == is_missing:
-                    stack.sets[0, w] |= np.uint64(1) << np.uint64(code & 63)
+            base = first + 64 * (w - space.set_start[j])
+            members = np.uint64(0)
+            for code in range(base, min(base + 64, last + 1)):
+                if price[code] < np.inf:
+                    members |= np.uint64(1) << np.uint64(code - base)
+                else:
+                    forbidden |= code != last
+            stack.sets[0, w] = members
+        if forbidden:
+            keep_sets(0, j, space, trees, stack)
+        elif some_missing and price[last] == np.inf:
+            _and_row(0, j, trees.non_missing, stack.mask)
     stack.cost[0] = 0.0
 
 
 @inline
-def _and_sets(d, j, space, trees, stack):
-    """Restrict the reachable leaves to those that some category in the set of feature `j` leaves reachable."""
-    first = space.code_start[j]
-    for i in range(len(trees.full)):
-        reachable = np.uint64(0)
-        for w in range(space.set_start[j], space.set_start[j + 1]):
-            members = stack.sets[d, w]
-            base = first + 64 * (w - space.set_start[j])
-            while members != 0:
-                reachable |= trees.at_least[base + np.int64(trailing_zeros(members)), i]
-                members &= members - np.uint64(1)
-        stack.mask[d, i] &= reachable
-
-
-@helper
-def clip_node(d, budget, is_max, own, space, trees, stack, price, excluded):
+def clip_node(d, budget, is_max, own, space, trees, stack, scratch):
     """Drop the codes that cost more than the budget from where the box stands; a filter that errs on keeping.
 
-    ``excluded[0]`` becomes at most the cost of anything that was dropped.
+    ``scratch.excluded[0]`` becomes at most the cost of anything that was dropped.
     """
     cost = stack.cost[d]
     n_features = len(space.kind)
@@ -105,69 +189,15 @@ def clip_node(d, budget, is_max, own, space, trees, stack, price, excluded):
     for j in range(n_features):
         rest = 0.0 if is_max else cost - stack.feature_price[d, j]
         limit = budget - rest + slack
-        first = space.code_start[j]
-        dropped = np.inf
         if space.kind[j] == ORDERED:
-            lo = np.int64(stack.lo[d, j])
-            hi = np.int64(stack.hi[d, j])
-            if lo == hi:
-                continue
-            nearest = min(max(np.int64(own[j]), lo), hi)
-            new_hi, new_lo = hi, lo
-            if space.has_gaps[j]:
-                while new_hi > nearest and not price[first + new_hi] <= limit:
-                    dropped = min(dropped, price[first + new_hi])
-                    new_hi -= 1
-                while new_lo < nearest and not price[first + new_lo] <= limit:
-                    dropped = min(dropped, price[first + new_lo])
-                    new_lo += 1
-            else:
-                if not _payable(price[first + hi], limit):
-                    below, above = nearest, hi  # prices rise: the last payable code lies in [below, above)
-                    while above - below > 1:
-                        middle = (below + above) >> 1
-                        if _payable(price[first + middle], limit):
-                            below = middle
-                        else:
-                            above = middle
-                    dropped = min(dropped, price[first + above])
-                    new_hi = below
-                if not _payable(price[first + lo], limit):
-                    below, above = lo, nearest
-                    while above - below > 1:
-                        middle = (below + above) >> 1
-                        if _payable(price[first + middle], limit):
-                            above = middle
-                        else:
-                            below = middle
-                    dropped = min(dropped, price[first + below])
-                    new_lo = above
-            if new_hi < hi:
-                stack.hi[d, j] = new_hi
-                for w in range(len(trees.full)):
-                    stack.mask[d, w] &= trees.at_most[first + new_hi, w]
-            if new_lo > lo:
-                stack.lo[d, j] = new_lo
-                for w in range(len(trees.full)):
-                    stack.mask[d, w] &= trees.at_least[first + new_lo, w]
+            dropped = _clip_ordered(d, j, limit, np.int64(own[j]), space, trees, stack, scratch)
+        elif scratch.dearest[j] <= limit:
+            continue
         else:
-            changed = False
-            for w in range(space.set_start[j], space.set_start[j + 1]):
-                members = stack.sets[d, w]
-                base = first + 64 * (w - space.set_start[j])
-                while members != 0:
-                    bit = members & (~members + np.uint64(1))
-                    p = price[base + np.int64(trailing_zeros(members))]
-                    members &= members - np.uint64(1)
-                    if not _payable(p, limit) and p > stack.feature_price[d, j]:
-                        stack.sets[d, w] &= ~bit
-                        dropped = min(dropped, p)
-                        changed = True
-            if changed:
-                _and_sets(d, j, space, trees, stack)
+            dropped = _clip_set(d, j, limit, np.int64(own[j]), space, trees, stack, scratch)
         if dropped < np.inf:
             total = max(cost, dropped) if is_max else rest + dropped
-            excluded[0] = min(excluded[0], total * (1.0 - 4.0 * n_features * EPS))
+            scratch.excluded[0] = min(scratch.excluded[0], total * (1.0 - 4.0 * n_features * EPS))
 
 
 @inline
@@ -175,19 +205,119 @@ def _payable(p, limit):
     return p <= limit and p < np.inf
 
 
+@inline
+def _clip_ordered(d, j, limit, own, space, trees, stack, scratch):
+    """Clip an ordered feature; returns the least price of what was dropped."""
+    price = scratch.price
+    lo = np.int64(stack.lo[d, j])
+    hi = np.int64(stack.hi[d, j])
+    null = stack.null[d, j] != 0
+    if lo > hi or (lo == hi and not null):
+        return np.inf
+    first = space.code_start[j]
+    dropped = np.inf
+    new_lo, new_hi = lo, hi
+    if scratch.irregular[j]:
+        while new_hi >= lo and not _payable(price[first + new_hi], limit):
+            dropped = min(dropped, price[first + new_hi])
+            new_hi -= 1
+        while new_lo < new_hi and not _payable(price[first + new_lo], limit):
+            dropped = min(dropped, price[first + new_lo])
+            new_lo += 1
+    else:
+        nearest = min(max(own, lo), hi)
+        if null and not _payable(price[first + nearest], limit):
+            dropped = price[first + nearest]
+            new_hi = lo - 1
+        else:  # prices rise away from `nearest`, which can be paid: the last payable code is found by bisection
+            if not _payable(price[first + hi], limit):
+                new_hi = nearest
+                above = hi
+                while above - new_hi > 1:
+                    middle = (new_hi + above) >> 1
+                    if _payable(price[first + middle], limit):
+                        new_hi = middle
+                    else:
+                        above = middle
+                dropped = price[first + above]
+            if not _payable(price[first + lo], limit):
+                new_lo = nearest
+                below = lo
+                while new_lo - below > 1:
+                    middle = (below + new_lo) >> 1
+                    if _payable(price[first + middle], limit):
+                        new_lo = middle
+                    else:
+                        below = middle
+                dropped = min(dropped, price[first + below])
+    last = space.code_start[j + 1] - 1
+    if new_hi < new_lo:
+        stack.lo[d, j] = 1
+        stack.hi[d, j] = 0
+        keep_row(d, last, trees, stack)
+        return dropped
+    stack.lo[d, j] = new_lo
+    stack.hi[d, j] = new_hi
+    if null and not _payable(price[last], limit):
+        stack.null[d, j] = 0
+        keep_range(d, j, True, True, space, trees, stack)
+        return min(dropped, price[last])
+    keep_range(d, j, new_lo > lo, new_hi < hi, space, trees, stack)
+    return dropped
+
+
+@inline
+def _clip_set(d, j, limit, own, space, trees, stack, scratch):
+    """Clip a categorical feature; returns at most the least price of what was dropped."""
+    dropped = np.inf
+    changed = False
+    own_word = space.set_start[j] + (own >> 6)
+    own_bit = np.uint64(1) << np.uint64(own & 63)
+    if scratch.cheapest[j] > limit and stack.sets[d, own_word] & own_bit != 0:
+        for w in range(space.set_start[j], space.set_start[j + 1]):
+            kept = own_bit if w == own_word else np.uint64(0)
+            changed |= stack.sets[d, w] != kept
+            stack.sets[d, w] = kept
+        if changed:
+            dropped = scratch.cheapest[j]
+            keep_row(d, space.code_start[j] + own, trees, stack)
+        return dropped
+    for w in range(space.set_start[j], space.set_start[j + 1]):
+        members = stack.sets[d, w]
+        base = space.code_start[j] + 64 * (w - space.set_start[j])
+        while members != 0:
+            bit = members & (~members + np.uint64(1))
+            p = scratch.price[base + np.int64(trailing_zeros(members))]
+            members &= members - np.uint64(1)
+            if not _payable(p, limit) and p > stack.feature_price[d, j]:
+                stack.sets[d, w] &= ~bit
+                dropped = min(dropped, p)
+                changed = True
+    if changed:
+        keep_sets(d, j, space, trees, stack)
+    return dropped
+
+
 @helper
-def node_key(d, own, space, stack, price, displacement, codes):
-    """Codes of the nearest point of a node, written to `codes`; returns the sum of displacements."""
+def node_key(d, own, space, stack, scratch):
+    """Codes of the nearest point of a node, written to ``scratch.codes``; returns the sum of displacements."""
+    price = scratch.price
+    displacement = scratch.displacement
     total = 0.0
     for j in range(len(space.kind)):
         first = space.code_start[j]
         mine = np.int64(own[j])
         missing = space.code_start[j + 1] - first - 1
+        code = np.int64(-1)
         if space.kind[j] == ORDERED:
-            code = best_in_range(j, np.int64(stack.lo[d, j]), np.int64(stack.hi[d, j]), mine, space.code_start,
-                                 space.has_gaps, price, displacement)  # fmt: skip
+            if stack.lo[d, j] <= stack.hi[d, j]:
+                code = best_in_range(j, np.int64(stack.lo[d, j]), np.int64(stack.hi[d, j]), mine, space.code_start,
+                                     scratch.irregular, price, displacement)  # fmt: skip
+            if stack.null[d, j] != 0 and (
+                code < 0 or better_code(missing, code, mine, missing, True, first, price, displacement)
+            ):
+                code = missing
         else:
-            code = -1
             for w in range(space.set_start[j], space.set_start[j + 1]):
                 members = stack.sets[d, w]
                 while members != 0:
@@ -195,118 +325,12 @@ def node_key(d, own, space, stack, price, displacement, codes):
                     members &= members - np.uint64(1)
                     if code < 0 or better_code(c, code, mine, missing, False, first, price, displacement):
                         code = c
-        codes[j] = code
+        scratch.codes[j] = code
         total += displacement[first + code]
     return total
 
 
 @inline
-def _side_price(d, s, is_left, own, space, stack, price):
-    """Least price of the split's feature on one side of the split."""
-    j = space.split_feature[s]
-    if space.kind[j] == ORDERED:
-        cut = np.int64(space.split_cut[s])
-        lo = np.int64(stack.lo[d, j])
-        hi = np.int64(stack.hi[d, j])
-        if is_left:
-            return _range_price(j, lo, min(hi, cut), np.int64(own[j]), space, price)
-        return _range_price(j, max(lo, cut + 1), hi, np.int64(own[j]), space, price)
-    least = np.inf
-    for w in range(space.set_start[j], space.set_start[j + 1]):
-        goes_left = space.set_words[space.split_set[s], w - space.set_start[j]]
-        members = stack.sets[d, w] & (goes_left if is_left else ~goes_left)
-        least = min(least, _word_price(j, w, members, space, price))
-    return least
-
-
-@helper
-def pick_split(d, budget, largest, own, space, trees, stack, scratch):
-    """The undecided split to branch on.
-
-    A tree votes for the split at which the paths to its first and its last reachable leaf part, which the box reaches
-    on both sides. The sum over trees of (leaf range) x (0.2 + what the dearer side adds / what is left of the budget)
-    decides; only trees with a large range take part.
-    """
-    left_over = budget - stack.cost[d]
-    n_touched = 0
-    best = -1
-    best_weight = 0.0
-    for t in range(len(trees.tree_output)):
-        spread = scratch.spread[t]
-        if spread < SHARE_OF_LARGEST * largest:
-            continue
-        a = np.int64(trees.leaf_node[scratch.first[t]])
-        b = np.int64(trees.leaf_node[scratch.last[t]])
-        while a != b:
-            if trees.depth[a] >= trees.depth[b]:
-                a = np.int64(trees.parent[a])
-            else:
-                b = np.int64(trees.parent[b])
-        s = trees.node_split[a]
-        if scratch.weight[s] == 0.0:
-            far = max(
-                _side_price(d, s, True, own, space, stack, scratch.price),
-                _side_price(d, s, False, own, space, stack, scratch.price),
-            )
-            extra = far - stack.feature_price[d, space.split_feature[s]]
-            scratch.factor[s] = FLOOR + (min(extra / left_over, 1.0) if 0.0 < left_over < np.inf else 0.0)
-            scratch.touched[n_touched] = s
-            n_touched += 1
-        scratch.weight[s] += spread * scratch.factor[s]
-        if best < 0 or scratch.weight[s] > best_weight:  # the weight of a denormal range may be 0
-            best_weight = scratch.weight[s]
-            best = s
-    for i in range(n_touched):
-        scratch.weight[scratch.touched[i]] = 0.0
-    return best
-
-
-@inline
-def _cut(d, s, is_left, space, trees, stack):
-    """Keep of node `d` what goes to one side of split `s`."""
-    j = space.split_feature[s]
-    first = space.code_start[j]
-    if space.kind[j] == ORDERED:
-        if is_left:
-            stack.hi[d, j] = min(stack.hi[d, j], space.split_cut[s])
-            row = first + np.int64(stack.hi[d, j])
-            for w in range(len(trees.full)):
-                stack.mask[d, w] &= trees.at_most[row, w]
-        else:
-            stack.lo[d, j] = max(stack.lo[d, j], space.split_cut[s] + 1)
-            row = first + np.int64(stack.lo[d, j])
-            for w in range(len(trees.full)):
-                stack.mask[d, w] &= trees.at_least[row, w]
-        return
-    for w in range(space.set_start[j], space.set_start[j + 1]):
-        goes_left = space.set_words[space.split_set[s], w - space.set_start[j]]
-        stack.sets[d, w] &= goes_left if is_left else ~goes_left
-    _and_sets(d, j, space, trees, stack)
-
-
-@helper
-def branch_node(d, s, is_max, own, space, trees, stack, price):
-    """Replace node `d` by its two sides: the dearer one in its place, the nearer one on top."""
-    j = space.split_feature[s]
-    left = _side_price(d, s, True, own, space, stack, price)
-    right = _side_price(d, s, False, own, space, stack, price)
-    left_is_near = left <= right
-    for f in range(len(space.kind)):
-        stack.lo[d + 1, f] = stack.lo[d, f]
-        stack.hi[d + 1, f] = stack.hi[d, f]
-        stack.feature_price[d + 1, f] = stack.feature_price[d, f]
-    for w in range(stack.sets.shape[1]):
-        stack.sets[d + 1, w] = stack.sets[d, w]
-    for w in range(stack.mask.shape[1]):
-        stack.mask[d + 1, w] = stack.mask[d, w]
-    for turn in range(2):
-        is_left = left_is_near == (turn == 1)
-        _cut(d + turn, s, is_left, space, trees, stack)
-        stack.feature_price[d + turn, j] = left if is_left else right
-        stack.cost[d + turn] = _total(d + turn, is_max, stack)
-
-
-@helper
 def settled_label(rule, d, space, stack, sums, raw, asked, asked_label, codes):
     """Label of a node whose sums are settled: exact, or known from an earlier question, or ASK.
 
@@ -316,11 +340,13 @@ def settled_label(rule, d, space, stack, sums, raw, asked, asked_label, codes):
     if label != ASK:
         return label
     for j in range(len(space.kind)):
-        codes[j] = stack.lo[d, j]
-        if space.kind[j] != ORDERED:
-            for w in range(space.set_start[j + 1] - 1, space.set_start[j] - 1, -1):
-                if stack.sets[d, w] != 0:
-                    codes[j] = 64 * (w - space.set_start[j]) + np.int64(trailing_zeros(stack.sets[d, w]))
+        if space.kind[j] == ORDERED:
+            missing = space.code_start[j + 1] - space.code_start[j] - 1
+            codes[j] = stack.lo[d, j] if stack.lo[d, j] <= stack.hi[d, j] else missing
+            continue
+        for w in range(space.set_start[j + 1] - 1, space.set_start[j] - 1, -1):
+            if stack.sets[d, w] != 0:
+                codes[j] = 64 * (w - space.set_start[j]) + np.int64(trailing_zeros(stack.sets[d, w]))
     for i in range(len(asked_label)):
         same = True
         for j in range(len(space.kind)):

@@ -6,12 +6,17 @@ from typing import Any, NamedTuple
 
 
 class Space(NamedTuple):
-    """Features and splits (see `Cells`); `set_start` counts words of categorical features only."""
+    """Features and splits (see `Cells`); `set_start` counts words of categorical features only.
+
+    ``by_cut`` holds the splits of ordered features by feature and cut; for code `k` of feature `j`, those with cuts of
+    at least `k` start at ``cut_start[code_start[j] + k]``.
+    """
 
     kind: Any
     code_start: Any
     set_start: Any
-    has_gaps: Any
+    by_cut: Any
+    cut_start: Any
     split_feature: Any
     split_cut: Any
     split_set: Any
@@ -23,10 +28,9 @@ class Trees(NamedTuple):
     """Trees and leaf masks (see `Ensemble` and `LeafMasks`).
 
     ``non_missing`` holds, by feature, the leaves that some code other than "missing" leaves reachable, ``none_missing``
-    those that are so for all features. ``leaf_node`` is the node of each leaf bit; ``parent`` and ``depth`` are by
-    node. ``sorted_leaves``: in every tree all outputs are monotone along the leaves, so that the first and the last
-    reachable leaf hold the extremes of every output.
-    ``one_word``: one output, and no tree has more than 64 leaves.
+    those that are so for all features. ``sorted_leaves``: in every tree all outputs are monotone along the leaves, so
+    that the first and the last reachable leaf hold the extremes of every output. ``flat`` is `value` in one dimension.
+    ``rounds``: see `rounded_trees`. ``one_word``: one number per leaf, and no tree has more than 64 leaves.
     """
 
     tree_start: Any
@@ -40,42 +44,55 @@ class Trees(NamedTuple):
     non_missing: Any
     none_missing: Any
     value: Any
-    leaf_node: Any
-    parent: Any
-    depth: Any
+    flat: Any
     tree_output: Any
+    rounds: Any
     base: Any
     sorted_leaves: Any
     one_word: Any
 
 
 class Stack(NamedTuple):
-    """Open nodes, one row each: ranges, set words, reachable leaves, least price of each feature, cost."""
+    """Open nodes, one row each.
+
+    An ordered feature has the codes ``lo..hi`` (none where ``lo > hi``), and "missing" where ``null`` is 1; a
+    categorical one the codes in its words of ``sets``. ``mask``: reachable leaves. ``node``: in each tree, a node that
+    all of them lie under. ``feature_price``: least price of each feature.
+    """
 
     lo: Any
     hi: Any
+    null: Any
     sets: Any
     mask: Any
+    node: Any
     feature_price: Any
     cost: Any
 
 
 class Scratch(NamedTuple):
-    """Work space of one thread."""
+    """Work space of one thread.
+
+    ``irregular``: ordered features in which prices or displacements do not rise away from the row's own code.
+    ``dearest``, ``cheapest``: of the moves of each feature that are permitted.
+    """
 
     price: Any
     displacement: Any
+    irregular: Any
+    dearest: Any
+    cheapest: Any
     low: Any
     high: Any
     spread: Any
-    first: Any
-    last: Any
     sum_low: Any
     sum_high: Any
     raw_low: Any
     raw_high: Any
     weight: Any
     factor: Any
+    feature_weight: Any
+    relevance: Any
     touched: Any
     codes: Any
     best: Any

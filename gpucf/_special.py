@@ -213,7 +213,7 @@ def _landings(
             raise OptionError(f"features[{name!r}] fills missing values with {unknown[0]!r}, which is no category.")
         return [(names[value], float(names[value]), price) for value, price in leave]
     column = domain.columns[cells.columns[j][0]]
-    grid = Grid.of(column, ensemble.compare_dtype)
+    grid = Grid.of(column, ensemble.attainable_dtype)
     out = []
     for value, price in leave:
         if isinstance(value, bool) or not isinstance(value, int | float):

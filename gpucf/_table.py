@@ -86,7 +86,7 @@ def read_table(X: Any, ensemble: Ensemble, what: str = "X", carry: Sequence[Any]
         known = ensemble.categories[j]
         if known is None:
             values[:, j], dtype = read_numbers(kind, column, where)
-            _check_numbers(values[:, j], ensemble.compare_dtype, where)
+            _check_numbers(values[:, j], ensemble.attainable_dtype, where)
         else:
             raw = ensemble.raw
             beyond = () if raw is None else (raw.missing_levels[j], raw.unknown[j])

@@ -47,6 +47,22 @@ def inside(bound, dtype, towards):
     return float(value)
 
 
+def models(engine):
+    """Each model that an answer must satisfy, with the table's column for each of its own."""
+    members = engine._space.members
+    return [(m.ensemble, m.columns) for m in members] or [(engine.ensemble, np.arange(engine.ensemble.n_features))]
+
+
+def thresholds(engine, column):
+    """Every number that some model compares a column with."""
+    found = set()
+    for ensemble, columns in models(engine):
+        at = (ensemble.feature >= 0) & (ensemble.category_set < 0)
+        mine = at & (columns[np.maximum(ensemble.feature, 0)] == column)
+        found |= set(ensemble.threshold[mine].tolist())
+    return sorted(found)
+
+
 def candidates(engine, j, columns, x):
     """Values (tuples over the feature's columns) that feature j may take from x, own value first."""
     ensemble, domain = engine.ensemble, engine.domain
@@ -58,8 +74,8 @@ def candidates(engine, j, columns, x):
         options = [(float(k),) for k in range(len(ensemble.categories[columns[0]]) - int(beyond))]
     else:
         column = domain.columns[columns[0]]
-        thresholds = ensemble.threshold[(ensemble.feature == columns[0]) & (ensemble.category_set < 0)]
-        found = {v for t in np.unique(thresholds) for v in last_at_most(float(t), column, ensemble.compare_dtype)}
+        dtype = min((m.compare_dtype for m, _ in models(engine)), key=lambda d: d.itemsize)
+        found = {v for t in thresholds(engine, columns[0]) for v in last_at_most(t, column, dtype)}
         options = [(v,) for v in sorted(found - {None})]
     own = tuple(x)
     if any(np.isnan(own)):
@@ -112,8 +128,8 @@ def least_key(engine, goal, x, features, lists, tables, is_max):
         price = tables[j][0][picks[:, j]]
         total = np.maximum(total, price) if is_max else total + price
         displacement = displacement + tables[j][1][picks[:, j]]
-    labels = labels_from_sums(engine.ensemble, goal.rule, predict_sums(engine.ensemble, rows))
-    own = labels_from_sums(engine.ensemble, goal.rule, predict_sums(engine.ensemble, x[None]))[0]
+    labels = labels_from_sums(engine._space, goal.rule, predict_sums(engine._space, rows))
+    own = labels_from_sums(engine._space, goal.rule, predict_sums(engine._space, x[None]))[0]
     good = labels != own if goal.labels is None else goal.labels[labels]
     good &= np.isfinite(total)
     if not good.any():

@@ -45,6 +45,6 @@ def test_mixed_features_equal_the_oracle(space: str, nullable: bool) -> None:
         backwards = engine.query(X[::-1], target=target, **options)
         assert np.array_equal(backwards.counterfactuals[::-1], result.counterfactuals, equal_nan=True)
         if rng.random() < 0.2:
-            for region_map in engine._maps:
+            for region_map in engine._planner.maps:
                 region_map.check()
     assert compared > 10

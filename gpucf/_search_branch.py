@@ -1,0 +1,188 @@
+"""Ensemble search, compiled: which split a node is branched on, and its two sides."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpucf._cells import ORDERED
+from gpucf._jit import inline
+from gpucf._search_node import keep_range, keep_row, keep_sets, range_price, word_price
+
+SHARE_OF_LARGEST = 0.3  # trees whose leaf range is at least this share of the largest take part in branching
+FLOOR = 0.1  # weight of a split whose sides cost the same
+
+
+@inline
+def _side_price(d, s, is_left, own, space, stack, scratch):
+    """Least price of the split's feature on one side of the split; inf where the side is empty."""
+    j = space.split_feature[s]
+    least = np.inf
+    if space.kind[j] == ORDERED:
+        cut = np.int64(space.split_cut[s])
+        lo = np.int64(stack.lo[d, j])
+        hi = np.int64(stack.hi[d, j])
+        if is_left:
+            hi = min(hi, cut)
+        else:
+            lo = max(lo, cut + 1)
+        if lo <= hi:
+            least = range_price(j, lo, hi, np.int64(own[j]), space, scratch)
+        if stack.null[d, j] != 0 and space.split_missing_left[s] == is_left:
+            least = min(least, scratch.price[space.code_start[j + 1] - 1])
+        return least
+    for w in range(space.set_start[j], space.set_start[j + 1]):
+        goes_left = space.set_words[space.split_set[s], w - space.set_start[j]]
+        members = stack.sets[d, w] & (goes_left if is_left else ~goes_left)
+        least = min(least, word_price(j, w, members, space, scratch.price))
+    return least
+
+
+@inline
+def _sides(d, s, space, stack):
+    """Which sides of a split the box reaches: bit 0 left, bit 1 right."""
+    j = space.split_feature[s]
+    left = False
+    right = False
+    if space.kind[j] == ORDERED:
+        lo = stack.lo[d, j]
+        hi = stack.hi[d, j]
+        cut = space.split_cut[s]
+        if lo <= hi:
+            left = lo <= cut
+            right = hi > cut
+        if stack.null[d, j] != 0:
+            if space.split_missing_left[s]:
+                left = True
+            else:
+                right = True
+    else:
+        for w in range(space.set_start[j], space.set_start[j + 1]):
+            goes_left = space.set_words[space.split_set[s], w - space.set_start[j]]
+            left |= stack.sets[d, w] & goes_left != 0
+            right |= stack.sets[d, w] & ~goes_left != 0
+    return np.int64(left) + 2 * np.int64(right)
+
+
+@inline
+def pick_split(d, budget, largest, own, space, trees, stack, scratch):
+    """The undecided split to branch on.
+
+    Every tree with a large leaf range votes for the first split on its way down that the box reaches both sides of,
+    with (leaf range) x (0.1 + what the dearer side adds / what is left of the budget). The feature with the most votes
+    is cut at their weighted median, a categorical one at its heaviest split.
+    """
+    left_over = budget - stack.cost[d]
+    n_touched = 0
+    best = np.int64(-1)
+    for t in range(len(trees.tree_output)):
+        spread = scratch.spread[t]
+        if spread < SHARE_OF_LARGEST * largest:
+            continue
+        node = np.int64(stack.node[d, t])
+        s = np.int64(trees.node_split[node])
+        sides = _sides(d, s, space, stack)
+        while sides != 3:
+            node = np.int64(trees.left[node] if sides == 1 else trees.right[node])
+            s = np.int64(trees.node_split[node])
+            sides = _sides(d, s, space, stack)
+        stack.node[d, t] = node
+        j = space.split_feature[s]
+        if scratch.weight[s] == 0.0:
+            far = max(
+                _side_price(d, s, True, own, space, stack, scratch),
+                _side_price(d, s, False, own, space, stack, scratch),
+            )
+            extra = far - stack.feature_price[d, j]
+            scratch.factor[s] = FLOOR + (min(extra / left_over, 1.0) if 0.0 < left_over < np.inf else 0.0)
+            scratch.touched[n_touched] = s
+            n_touched += 1
+        vote = spread * scratch.factor[s]
+        scratch.weight[s] += vote
+        scratch.feature_weight[j] += vote
+        if best < 0 or scratch.feature_weight[j] > scratch.feature_weight[space.split_feature[best]]:
+            best = s
+    feature = space.split_feature[best]
+    if space.kind[feature] == ORDERED and stack.null[d, feature] == 0:
+        half = 0.5 * scratch.feature_weight[feature]
+        total = 0.0
+        i = space.cut_start[space.code_start[feature] + stack.lo[d, feature]]
+        while total < half and i < len(space.by_cut):  # rounding may leave the sum short of its half by little
+            s = space.by_cut[i]
+            if space.split_feature[s] != feature:
+                break
+            if scratch.weight[s] > 0.0:
+                total += scratch.weight[s]
+                best = s
+            i += 1
+    else:
+        for i in range(n_touched):
+            s = scratch.touched[i]
+            if space.split_feature[s] == feature and scratch.weight[s] > scratch.weight[best]:
+                best = s
+    for i in range(n_touched):
+        scratch.weight[scratch.touched[i]] = 0.0
+        scratch.feature_weight[space.split_feature[scratch.touched[i]]] = 0.0
+    return best
+
+
+@inline
+def _cut(d, s, is_left, space, trees, stack):
+    """Keep of node `d` what goes to one side of split `s`."""
+    j = space.split_feature[s]
+    if space.kind[j] != ORDERED:
+        for w in range(space.set_start[j], space.set_start[j + 1]):
+            goes_left = space.set_words[space.split_set[s], w - space.set_start[j]]
+            stack.sets[d, w] &= goes_left if is_left else ~goes_left
+        keep_sets(d, j, space, trees, stack)
+        return
+    cut = np.int64(space.split_cut[s])
+    lo = np.int64(stack.lo[d, j])
+    hi = np.int64(stack.hi[d, j])
+    new_lo = lo if is_left else max(lo, cut + 1)
+    new_hi = min(hi, cut) if is_left else hi
+    null_goes = stack.null[d, j] != 0 and space.split_missing_left[s] != is_left
+    if null_goes:
+        stack.null[d, j] = 0
+    if new_lo > new_hi:
+        stack.lo[d, j] = 1
+        stack.hi[d, j] = 0
+        keep_row(d, space.code_start[j + 1] - 1, trees, stack)
+        return
+    stack.lo[d, j] = new_lo
+    stack.hi[d, j] = new_hi
+    keep_range(d, j, null_goes or new_lo > lo, null_goes or new_hi < hi, space, trees, stack)
+
+
+@inline
+def _total(d, is_max, stack):
+    """Cost of a node: least prices in feature order, one rounding after another (design, rule 6)."""
+    total = 0.0
+    for j in range(stack.feature_price.shape[1]):
+        p = stack.feature_price[d, j]
+        total = max(total, p) if is_max else total + p
+    return total
+
+
+@inline
+def branch_node(d, s, is_max, own, space, trees, stack, scratch):
+    """Replace node `d` by its two sides: the dearer one in its place, the nearer one on top."""
+    j = space.split_feature[s]
+    left = _side_price(d, s, True, own, space, stack, scratch)
+    right = _side_price(d, s, False, own, space, stack, scratch)
+    left_is_near = left <= right
+    for f in range(len(space.kind)):
+        stack.lo[d + 1, f] = stack.lo[d, f]
+        stack.hi[d + 1, f] = stack.hi[d, f]
+        stack.null[d + 1, f] = stack.null[d, f]
+        stack.feature_price[d + 1, f] = stack.feature_price[d, f]
+    for w in range(stack.sets.shape[1]):
+        stack.sets[d + 1, w] = stack.sets[d, w]
+    for w in range(stack.mask.shape[1]):
+        stack.mask[d + 1, w] = stack.mask[d, w]
+    for t in range(stack.node.shape[1]):
+        stack.node[d + 1, t] = stack.node[d, t]
+    for turn in range(2):
+        is_left = left_is_near == (turn == 1)
+        _cut(d + turn, s, is_left, space, trees, stack)
+        stack.feature_price[d + turn, j] = left if is_left else right
+        stack.cost[d + turn] = _total(d + turn, is_max, stack)
