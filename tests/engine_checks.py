@@ -83,3 +83,8 @@ def check_method(engine: gpucf.Engine, X: Any, result: gpucf.Result, method: str
     assert np.array_equal(found.status, result.status)
     assert same_bits(found.cost, result.cost) and same_bits(found.lower_bound, result.lower_bound)
     assert same_bits(found._after, result._after)
+
+
+def check_search(engine: gpucf.Engine, X: Any, result: gpucf.Result, **options: Any) -> None:
+    """The ensemble search gives the same bits, if another method has answered."""
+    check_method(engine, X, result, "search", **options)

@@ -222,7 +222,7 @@ def test_random_rules_equal_the_oracle(space: str, nullable: bool) -> None:
         for status in result.status:
             seen[status] += 1
         if rng.random() < 0.1:
-            for region_map in engine._maps:
+            for region_map in engine._planner.maps:
                 region_map.check()
     assert seen["optimal"] > 0
 
