@@ -173,7 +173,7 @@ class Planner:
             self._measure(question, known)
         if known.choice == "map":
             return self.map_for(rule, question.cells, nullable, self.max_regions), known.why
-        return None, known.why or known.no_map
+        return None, known.no_map or known.why
 
     def _measure(self, question: Question, known: _Experience) -> None:
         """Try a map where it might pay, and compare; leaves `known` open where the search is quick enough anyway."""
