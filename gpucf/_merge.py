@@ -48,7 +48,7 @@ def merge(members: Sequence[Member]) -> Ensemble:
     allows = main.allows_missing.copy()
     for member in members[1:]:
         allows[member.columns] &= member.ensemble.allows_missing
-    return replace(
+    merged = replace(
         main,
         compare_dtype=np.dtype(np.float64),
         score_dtype=np.dtype(np.float64),
@@ -73,6 +73,10 @@ def merge(members: Sequence[Member]) -> Ensemble:
         post="none",
         members=tuple(members),
     )
+    for array in vars(merged).values():  # as in every ensemble; compiled code is made for one kind of array only
+        if isinstance(array, np.ndarray):
+            array.setflags(write=False)
+    return merged
 
 
 def rounded_trees(ensemble: Ensemble) -> np.ndarray:
