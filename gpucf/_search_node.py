@@ -154,9 +154,12 @@ def start_node(own, space, trees, stack, scratch):
             stack.null[0, j] = 1 if price[last] < np.inf else 0
             stack.lo[0, j] = 0 if some_value else 1
             stack.hi[0, j] = last - first - 1 if some_value else 0
+            # Leaves behind contradictory splits, which no code reaches, must not count as reachable.
             if not some_value:
                 keep_row(0, last, trees, stack)
-            elif some_missing and stack.null[0, j] == 0:
+            elif stack.null[0, j] != 0:
+                _and_row_or(0, j, trees.non_missing, last, trees.at_least, stack.mask)
+            elif some_missing:
                 _and_row(0, j, trees.non_missing, stack.mask)
             continue
         stack.null[0, j] = 0
@@ -170,9 +173,9 @@ def start_node(own, space, trees, stack, scratch):
                 else:
                     forbidden |= code != last
             stack.sets[0, w] = members
-        if forbidden:
+        if forbidden or price[last] < np.inf:
             keep_sets(0, j, space, trees, stack)
-        elif some_missing and price[last] == np.inf:
+        elif some_missing:
             _and_row(0, j, trees.non_missing, stack.mask)
     stack.cost[0] = 0.0
 
