@@ -5,8 +5,10 @@ Each becomes a member of the merged ensemble and a condition on its score; neith
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,10 +20,13 @@ from gpucf._labels import class_rule, score_rule
 from gpucf._loaders import load_model, open_judge
 from gpucf._loaders._sklearn_isolation import isolation_ensemble, isolation_judge, isolation_rule
 from gpucf._predict import leaf_indices
+from gpucf._rules import Rules
 from gpucf._targets import CLASS_INDEX, RAW, Condition, resolve_target
 
 if TYPE_CHECKING:
     from gpucf._table import Table
+
+_log = logging.getLogger("gpucf")
 
 
 @dataclass(frozen=True)
@@ -29,16 +34,33 @@ class Agreed:
     """Members beside the user's model, their judges, and what they must say.
 
     ``fixed`` conditions hold of every answer. A member in ``same_class`` must give one of the classes that the
-    alternative allows the user's model.
+    alternative allows the user's model. ``open_again`` gives each judge anew, where the engine was pickled.
     """
 
     members: tuple[Member, ...] = ()
     judges: tuple[Judge | None, ...] = ()
     fixed: tuple[Condition, ...] = ()
     same_class: tuple[int, ...] = ()
+    rules: Rules | None = None
+    open_again: tuple[Callable[[], Judge | None], ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.members)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the judges, which hold the libraries' own functions."""
+        return {k: v for k, v in self.__dict__.items() if k != "judges"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, judges=tuple(map(_opened, state["open_again"])))
+
+    def with_rules(self, rules: Rules, main: Ensemble) -> Agreed:
+        """With rules as one more member."""
+        members = (*self.members, Member(rules.ensemble(main), np.arange(main.n_features)))
+        return replace(
+            self, members=members, judges=(*self.judges, rules.judge()), fixed=(*self.fixed, _at_least_0(members)),
+            rules=rules, open_again=(*self.open_again, rules.judge),
+        )  # fmt: skip
 
     def conditions(self, main: Ensemble, alternative: Sequence[Condition]) -> list[Condition]:
         """What one alternative of a target demands of the members.
@@ -76,13 +98,13 @@ def agreements(
         Least number of background rows in each tree's leaf.
     """
     members: list[Member] = []
-    judges: list[Judge | None] = []
+    judges: list[Callable[[], Judge | None]] = []
     fixed: list[Condition] = []
     same_class: list[int] = []
     for model, target in _pairs(agree):
         ensemble = load_model(model, trust_pickle=trust_pickle)
         members.append(Member(ensemble, _columns(main, ensemble, f"the {ensemble.model_type} of agree=")))
-        judges.append(open_judge(model, ensemble, trust_pickle))
+        judges.append(partial(open_judge, model, ensemble, trust_pickle))
         if target is None:
             _check_classes(main, ensemble)
             same_class.append(len(members))
@@ -98,15 +120,33 @@ def agreements(
         forest, threshold = _plausible(plausible)
         ensemble = isolation_ensemble(forest)
         members.append(Member(ensemble, _columns(main, ensemble, "the IsolationForest of plausible=")))
-        judges.append(isolation_judge(forest))
+        judges.append(partial(isolation_judge, forest))
         rule = isolation_rule(forest, ensemble, threshold)
         fixed.append(Condition(rule, np.array([False, True]), RAW, 0, threshold, member=len(members)))
     if min_support is not None:
         members.append(Member(_support(main, background, min_support), np.arange(main.n_features)))
-        judges.append(None)
-        rule = score_rule(members[-1].ensemble, 0, 0.0)
-        fixed.append(Condition(rule, np.array([False, True]), RAW, 0, 0.0, member=len(members)))
-    return Agreed(tuple(members), tuple(judges), tuple(fixed), tuple(same_class))
+        judges.append(_no_judge)
+        fixed.append(_at_least_0(members))
+    opened = tuple(judge() for judge in judges)
+    return Agreed(tuple(members), opened, tuple(fixed), tuple(same_class), open_again=tuple(judges))
+
+
+def _no_judge() -> None:
+    """The reference predictor does."""
+
+
+def _opened(judge: Callable[[], Judge | None]) -> Judge | None:
+    try:
+        return judge()
+    except (ModelError, ImportError) as error:
+        _log.warning("a model cannot be opened here (%s); the reference predictor will check answers", error)
+        return None
+
+
+def _at_least_0(members: Sequence[Member]) -> Condition:
+    """Of the last member."""
+    rule = score_rule(members[-1].ensemble, 0, 0.0)
+    return Condition(rule, np.array([False, True]), RAW, 0, 0.0, member=len(members))
 
 
 def _plain(classes: np.ndarray | None, k: Any) -> Any:

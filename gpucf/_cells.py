@@ -93,7 +93,7 @@ def make_cells(ensemble: Ensemble, domain: Domain, keep_empty: bool = False) -> 
         Keep also cells without an attainable value. They can only be stayed in, never moved to, and matter for rows
         that hold unattainable values (2.5 in an integer column).
     """
-    features = _folded(domain)
+    features = folded(domain)
     references = {group.name: group.reference for group in domain.groups}
     owner = np.full(ensemble.n_features, -1, np.int64)
     for j, (_, columns) in enumerate(features):
@@ -143,7 +143,8 @@ class _OrderedCodes:
     cut_code: np.ndarray  # for every raw cut, the last code that goes left (-1: none)
 
 
-def _folded(domain: Domain) -> list[tuple[str, tuple[int, ...]]]:
+def folded(domain: Domain) -> list[tuple[str, tuple[int, ...]]]:
+    """Features and their columns, one-hot groups folded, in the order of their first column."""
     group_of = {c: g for g in domain.groups for c in g.columns}
     features: list[tuple[str, tuple[int, ...]]] = []
     for c, column in enumerate(domain.columns):

@@ -33,6 +33,7 @@ from gpucf._predict import predict_sums
 from gpucf._prices import LARGEST_PRICE
 from gpucf._regionmap import RegionMap, load_region_map
 from gpucf._result import ALREADY, FEASIBLE, INFEASIBLE, OPTIMAL, UNKNOWN, Result
+from gpucf._rules import make_rules
 from gpucf._special import with_special
 from gpucf._table import Table, read_table, with_values
 from gpucf._targets import class_target, own_label_targets, resolve_target
@@ -63,6 +64,11 @@ class Engine:
         inlier).
     min_support : int, optional
         Every tree's leaf at an answer holds at least so many background rows.
+    rules : list of str, optional
+        What must hold between the columns of every answer: comparisons, with ``and``, ``or``, ``not``, such as
+        ``"a <= b"``, ``"2*a + b <= 10"``, ``"if a = 1 then b in {2, 3}"``, ``"if job != none then hours >= 1"``; names
+        that are no single word stand in backticks. Columns that are computed with, or compared with each other, need a
+        grid. A row that breaks a rule as it came in is moved until it holds; a missing value breaks none.
     iterations, trust_pickle :
         See `load_model`.
     n_threads : int, optional
@@ -96,6 +102,7 @@ class Engine:
         agree: Sequence[Any] | None = None,
         plausible: Any = None,
         min_support: int | None = None,
+        rules: Sequence[str] | None = None,
         iterations: int | str | None = None,
         trust_pickle: bool = False,
         n_threads: int | None = None,
@@ -113,9 +120,13 @@ class Engine:
         self.ensemble = ensemble if table is None else _named_by(ensemble, table)
         # The space of all that the user's model, and those that must agree, can tell apart.
         self._agreed = agreements(self.ensemble, table, agree, plausible, min_support, trust_pickle)
-        self._space = merge([Member(self.ensemble, np.arange(self.ensemble.n_features)), *self._agreed.members])
+        self._space = self._merged()
         self.features = Features.of(features)
         self.domain = make_domain(self._space, table, self.features, one_hot)
+        if rules is not None:
+            kept = make_rules(rules, self.ensemble, self.domain, self._space.attainable_dtype)
+            self._agreed = self._agreed.with_rules(kept, self.ensemble)
+            self._space = self._merged()
         self._population = None if table is None else Population(table.values)
         self._scales = None if table is None else {
             name: column_scales(table.values, name, self.ensemble.n_features) for name in ("range", "std", "mad", "iqr")
@@ -160,6 +171,9 @@ class Engine:
     def cells(self, keep_empty: bool = False) -> Cells:
         """What the model, and those that must agree, can tell apart (see `Cells`)."""
         return self._planner.cells(keep_empty)
+
+    def _merged(self) -> Ensemble:
+        return merge([Member(self.ensemble, np.arange(self.ensemble.n_features)), *self._agreed.members])
 
     def _judges(self) -> list[Judge | None]:
         return [self.judge, *self._agreed.judges]
@@ -249,6 +263,8 @@ class Engine:
         carry = self._carried(carry, limits, immutable)
         table = read_table(X, self.ensemble, "X", carry)
         check_dtypes(self._space, self.domain, table)
+        if self._agreed.rules is not None:
+            self._agreed.rules.check_rows(table.values)
         cells, own_codes, values = self._codes(table)
         costs = make_cost_model(
             cells,
@@ -337,6 +353,11 @@ class Engine:
 
     def region_map(self, target: Any = "opposite") -> RegionMap:
         """The region map that answers a target, built if need be."""
+        if self._agreed and own_label_targets(self.ensemble, target):
+            raise OptionError(
+                f"target {target!r} has a region map for each class where further models or rules must agree; give a "
+                "class as target."
+            )
         cells = self.cells()
         rule = resolve_target(self.ensemble, target, self._space, self._agreed.conditions).rule
         return self._planner.map_for(rule, cells, np.zeros(cells.n_features, bool), self.max_regions)

@@ -141,10 +141,8 @@ def class_target(
     ensemble: Ensemble, space: Ensemble, classes: np.ndarray, also: Also, text: str, margin: float
 ) -> Target:
     """The target "one of these classes", by position; see `resolve_target`."""
-    if margin:
-        alternatives = [_class_condition(ensemble, int(k), margin) for k in np.flatnonzero(classes)]
-    else:
-        alternatives = [[Condition(class_rule(ensemble), classes, CLASS_INDEX)]]
+    # One alternative a class: models that must agree shall say the same class, not each one of several.
+    alternatives = [_class_condition(ensemble, int(k), margin) for k in np.flatnonzero(classes)]
     return target_of(space, [[*c, *also(ensemble, c)] for c in alternatives], text)
 
 

@@ -63,7 +63,7 @@ def thresholds(engine, column):
     return sorted(found)
 
 
-def candidates(engine, j, columns, x):
+def candidates(engine, j, columns, x, numbers=()):
     """Values (tuples over the feature's columns) that feature j may take from x, own value first."""
     ensemble, domain = engine.ensemble, engine.domain
     if len(columns) > 1:
@@ -75,7 +75,8 @@ def candidates(engine, j, columns, x):
     else:
         column = domain.columns[columns[0]]
         dtype = min((m.compare_dtype for m, _ in models(engine)), key=lambda d: d.itemsize)
-        found = {v for t in thresholds(engine, columns[0]) for v in last_at_most(t, column, dtype)}
+        around = [v for t in numbers for v in (np.nextafter(t, -np.inf), t)]
+        found = {v for t in (*thresholds(engine, columns[0]), *around) for v in last_at_most(t, column, dtype)}
         options = [(v,) for v in sorted(found - {None})]
     own = tuple(x)
     if any(np.isnan(own)):
@@ -106,19 +107,27 @@ def moves(values, own, kind, weight, scale, may_rise, may_fall, cost):
     return np.asarray(price), np.asarray(displacement), order
 
 
-def answer(engine, goal, x, costs):
-    """The nearest counterfactual of row `x` (float64, the model's columns): (point, inner cost), or (None, inf)."""
+def answer(engine, goal, x, costs, keeps=None, grids=None, numbers=()):
+    """The nearest counterfactual of row `x` (float64, the model's columns): (point, inner cost), or (None, inf).
+
+    `keeps` says for a point in plain Python what else must hold of it; `grids` gives all values of the columns that it
+    looks at, where the model alone would let fewer matter; `numbers` those that it compares ungridded columns with.
+    """
     cells = engine.cells()
-    lists = [candidates(engine, j, c, x[list(c)]) for j, c in enumerate(cells.columns)]
+    lists = [candidates(engine, j, c, x[list(c)], numbers) for j, c in enumerate(cells.columns)]
+    for j, columns in enumerate(cells.columns):
+        if grids is not None and columns[0] in grids and not np.isnan(x[columns[0]]):
+            own = (x[columns[0]],)
+            lists[j] = [own] + [(v,) for v in grids[columns[0]] if (v,) != own]
     tables = [
         moves(lists[j], tuple(x[list(c)]), "ordered" if cells.kind[j] == 0 else "set", costs.weight[j], costs.scale[j],
               costs.may_rise[j], costs.may_fall[j], costs.name)
         for j, c in enumerate(cells.columns)
     ]  # fmt: skip
-    return least_key(engine, goal, x, cells.columns, lists, tables, costs.name == "linf")
+    return least_key(engine, goal, x, cells.columns, lists, tables, costs.name == "linf", keeps)
 
 
-def least_key(engine, goal, x, features, lists, tables, is_max):
+def least_key(engine, goal, x, features, lists, tables, is_max, keeps=None):
     """The point of least key among all combinations of the features' values: (point, inner cost), or (None, inf)."""
     picks = np.array(list(itertools.product(*(range(len(v)) for v in lists))), dtype=np.int64)
     rows = np.empty((len(picks), engine.ensemble.n_features))
@@ -132,6 +141,8 @@ def least_key(engine, goal, x, features, lists, tables, is_max):
     own = labels_from_sums(engine._space, goal.rule, predict_sums(engine._space, x[None]))[0]
     good = labels != own if goal.labels is None else goal.labels[labels]
     good &= np.isfinite(total)
+    if keeps is not None:
+        good &= np.array([keeps(row) for row in rows.tolist()], bool)
     if not good.any():
         return None, np.inf
     at = np.flatnonzero(good & (total == total[good].min()))
