@@ -68,7 +68,8 @@ def _search_agrees(engine, by_map, rows, target, options):
     engine.method = "search"
     found = engine.query(rows, target=target, **options)
     engine.method = "map"
-    assert found.plan["method"] == "search" and by_map.plan["method"] == "map"
+    asked = (by_map.status != "already").any()  # else there is nothing to choose a method for
+    assert not asked or (found.plan["method"] == "search" and by_map.plan["method"] == "map")
     assert np.array_equal(found.status, by_map.status)
     assert np.array_equal(found.cost, by_map.cost) and np.array_equal(found.lower_bound, by_map.cost)
     assert np.array_equal(found.counterfactuals, by_map.counterfactuals)
