@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpucf._cells import folded
-from gpucf._domain import CATEGORICAL, Domain, Grid
+from gpucf._domain import BOOLEAN, CATEGORICAL, INTEGER, Domain, Grid
 from gpucf._ensemble import Ensemble, TreeBuilder
 from gpucf._errors import OptionError, TableError
 from gpucf._judge import Judge
@@ -176,6 +176,7 @@ def _rule(text: str, node: Node, names: Names, domain: Domain, dtype: np.dtype[A
     if not used:
         raise OptionError(f"rule {text!r} names no column.")
     grids = {v.name: _grid_values(v, domain, dtype) for v in used if v.labels is None}
+    _need_held(text, node, used, domain)
     constants, computed = _compared(node, grids)
     for name in computed:
         _need_grid(text, name, grids[name])
@@ -233,6 +234,26 @@ def _compared(node: Node, grids: Mapping[str, np.ndarray | None]) -> tuple[dict[
                 elif grids[one[1]] is None:
                     computed |= inside
     return constants, computed
+
+
+def _need_held(text: str, node: Node, used: Sequence[Variable], domain: Domain) -> None:
+    """Refuse equality with numbers that a column cannot hold: 2.5 among whole numbers, 0.1 in float32."""
+    columns = {v.name: domain.columns[v.columns[0]] for v in used if v.labels is None}
+    for part in walk(node):
+        if part[0] not in ("=", "!=", "in"):
+            continue
+        asked = [(part[1], part[2])] if part[0] == "in" else [(a, b[1:]) for a, b in (part[1:], part[:0:-1])]
+        for one, values in asked:
+            column = columns.get(one[1]) if one[0] == "column" else None
+            if column is None or not isinstance(values[0], float):
+                continue
+            for value in values:
+                kept = float(column.dtype.type(value)) if column.dtype.kind == "f" else value
+                if kept != value or (column.kind in (INTEGER, BOOLEAN) and value != np.floor(value)):
+                    raise OptionError(
+                        f"rule {text!r} asks whether {one[1]!r} equals {value!r}, which no value of a {column.kind} "
+                        f"column of {column.dtype} does" + (f" (the nearest is {kept!r})." if kept != value else ".")
+                    )
 
 
 def _need_grid(text: str, name: str, grid: np.ndarray | None) -> None:

@@ -176,8 +176,10 @@ def two_columns() -> tuple[Any, pd.DataFrame]:
     from sklearn.tree import DecisionTreeClassifier
 
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"a": rng.integers(0, 9, 60).astype(np.int8), "b": rng.integers(0, 9, 60).astype(np.int8),
-                          "r": rng.random(60), "n": rng.integers(0, 9, 60)})  # fmt: skip
+    a, b, n = rng.integers(0, 9, (3, 60))
+    real = rng.random((2, 60))
+    frame = pd.DataFrame({"a": a.astype(np.int8), "b": b.astype(np.int8), "r": real[0], "n": n})
+    frame["f"] = real[1].astype(np.float32)
     return DecisionTreeClassifier(max_depth=3, random_state=0).fit(frame, frame.a + frame.b > 7), frame
 
 
@@ -201,6 +203,8 @@ def two_columns() -> tuple[Any, pd.DataFrame]:
         ("a > 127", "holds for no values"),
         ("2*a + b <= 10 and a + b + n >= 0", "needs column 'n'"),
         (f"a + b in {set(range(0, 60, 3))}", "leaves"),
+        ("if a = 2.5 then b = 1", "equals 2.5, which no value"),
+        ("a != b + 1 and f in {0.5, 0.1}", r"the nearest is 0\.1000000014"),
         (3, "give text"),
     ],
 )
@@ -249,8 +253,12 @@ def test_names_in_backticks_and_pickles() -> None:
 def test_a_row_that_breaks_a_rule_moves() -> None:
     model, frame = two_columns()
     engine = gpucf.Engine(model, background=frame, rules=["a <= b"])
-    good = bool(model.predict(pd.DataFrame({"a": [7], "b": [6], "r": [0.5], "n": [3]}))[0])
-    row = pd.DataFrame({"a": np.array([7], np.int8), "b": np.array([6], np.int8), "r": [0.5], "n": [3]})
+    good = bool(
+        model.predict(pd.DataFrame({"a": [7], "b": [6], "r": [0.5], "n": [3], "f": np.zeros(1, np.float32)}))[0]
+    )
+    row = pd.DataFrame(
+        {"a": np.array([7], np.int8), "b": np.array([6], np.int8), "r": [0.5], "n": [3], "f": np.zeros(1, np.float32)}
+    )
     result = engine.query(row, good)
     assert result.status.tolist() == ["optimal"] and result.cost[0] > 0
     assert (result.counterfactuals.a <= result.counterfactuals.b).all()
