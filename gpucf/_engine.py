@@ -19,6 +19,7 @@ from gpucf._costs import CostModel, make_cost_model
 from gpucf._declare import check_dtypes, check_may_be_missing, make_domain
 from gpucf._ensemble import Ensemble, Member
 from gpucf._errors import ModelError, OptionError, TableError
+from gpucf._face_growth import grow_boxes
 from gpucf._features import Features
 from gpucf._groups import Group, part_of, read_margin, wishes_by_row
 from gpucf._judge import Judge
@@ -28,9 +29,11 @@ from gpucf._loaders import load_model, open_judge
 from gpucf._measures import Population, column_scales
 from gpucf._merge import merge
 from gpucf._moves import FeatureCost, moved_values
+from gpucf._options import further_answers, only_these
 from gpucf._planner import METHODS, Limits, Planner, Question
 from gpucf._predict import predict_sums
 from gpucf._prices import LARGEST_PRICE
+from gpucf._region import Regions
 from gpucf._regionmap import RegionMap, load_region_map
 from gpucf._result import ALREADY, FEASIBLE, INFEASIBLE, OPTIMAL, UNKNOWN, Result
 from gpucf._rules import make_rules
@@ -203,7 +206,10 @@ class Engine:
         increase_only: Sequence[str] = (),
         decrease_only: Sequence[str] = (),
         limits: Mapping[str, Mapping[str, Any]] | None = None,
+        only: Sequence[str] | None = None,
         carry: Sequence[str] = (),
+        options: int = 1,
+        region: bool = False,
         node_limit: int | None = None,
         time_limit_s: float | None = None,
         progress: Callable[[int, int], None] | None = None,
@@ -236,6 +242,14 @@ class Engine:
             ``{"age": {"low": ..., "high": ..., "max_change": ..., "max_rise": ..., "max_fall": ...}}``: what a move may
             land on. Each is a number, an array with one number per row, or the name of a column of X; a limit that is
             missing (NaN) does not limit. A row outside its limits may stay where it is.
+        only : list of column or group names, optional
+            The only features that may change. Rows for which these cannot do it are "infeasible": a proof that this
+            set of features does not work alone.
+        options : int
+            Answers for each row, see `Result.options`: each the nearest of those of which the set of changed features
+            neither contains that of an earlier one nor is contained in it.
+        region : bool
+            Also the box around each answer on which everything still holds, see `Result.region`.
         carry : list of names
             Columns of X that the model does not know and that ride along unchanged. Columns that hold limits do so
             without being named.
@@ -282,12 +296,29 @@ class Engine:
             costs, self._space, self.domain, cells, self.features, self._population, values, bounds
         )  # fmt: skip
         check_may_be_missing(cells, table, costs.prices.enter_price)
+        if only is not None:
+            costs = only_these(costs, cells, self.ensemble.feature_names, only)
+        n_options = _count("options", options, 1)
         budget = _budget(node_limit, time_limit_s)
         groups = self._groups(target, margin, table)
         prepared = time.perf_counter()
         nearest, how = self._answer(groups, cells, costs, own_codes, values, budget, progress)
         searched = time.perf_counter()
         result = self._result(table, groups, cells, costs, nearest, own_codes, values, carry)
+        if n_options > 1:
+            further = further_answers(
+                self._planner, groups, cells, costs, own_codes, values, nearest, n_options, budget.after(start)
+            )
+            ranks = [self._result(table, groups, cells, costs, a, own_codes, values, carry) for a in further]
+            result = replace(result, _further=tuple(ranks))
+        if region:
+            found = np.isfinite(nearest.cost) | (result.status == ALREADY)
+            after = code_rows(self._space, cells, result._after, self.ensemble.feature_names)[1]
+            boxes = grow_boxes(
+                self._planner, groups, cells, costs, own_codes, values, nearest.codes, after, found,
+                budget.after(start),
+            )  # fmt: skip
+            result = replace(result, _regions=Regions(boxes, cells, result._after, table, self.ensemble.categories))
         result.plan.update(
             how,
             target=", ".join(dict.fromkeys(g.target.text for g in groups)),

@@ -87,6 +87,12 @@ class Limits:
     def given(self) -> bool:
         return self.nodes is not None or self.seconds is not None
 
+    def after(self, start: float) -> Limits:
+        """With what is left of the time, for work that began at `start` (`time.perf_counter`)."""
+        if self.seconds is None:
+            return self
+        return Limits(self.nodes, max(self.seconds - (time.perf_counter() - start), 1e-3))
+
 
 @dataclass
 class _Experience:
@@ -217,14 +223,18 @@ class Planner:
             question.wanted(rows), self.n_threads, progress,
         )  # fmt: skip
 
+    def searcher(self, cells: Cells) -> Searcher:
+        """Search tables over cells of this planner, made when first needed."""
+        with self._lock:
+            kept = cells is not self._cells.get(False)
+            if kept not in self._searchers:
+                self._searchers[kept] = make_searcher(self.ensemble, cells)
+            return self._searchers[kept]
+
     def _search(
         self, question: Question, rows: np.ndarray, limits: Limits, progress: Callable[[int, int], None] | None
     ) -> Answers:
-        with self._lock:
-            kept = question.cells is not self._cells.get(False)
-            if kept not in self._searchers:
-                self._searchers[kept] = make_searcher(self.ensemble, question.cells)
-            searcher = self._searchers[kept]
+        searcher = self.searcher(question.cells)
         rule, label = search_rule(self.ensemble, question.target)
         n = len(question.own)
         return search(

@@ -52,6 +52,9 @@ class Prices(NamedTuple):
         move must never have the smaller displacement: else the answer would depend on how the space was cut.
     irregular : bool
         Prices that do not rise evenly away from the own code in some row: to be taken member by member.
+    barred : bool array over rows and codes, or of shape (0, 0)
+        Codes that the row may not have, whatever else is said; its own code is among them where a feature must change
+        (see `gpucf._options`).
     """
 
     is_max: Any
@@ -80,6 +83,7 @@ class Prices(NamedTuple):
     leave_value: Any
     by_price: Any
     irregular: Any
+    barred: Any = np.zeros((0, 0), np.bool_)
 
 
 @inline
@@ -111,6 +115,11 @@ def fill_tables(prices, row, own, x, kind, code_start, price, displacement):
             displacement[last] = np.inf
         price[mine] = 0.0
         displacement[mine] = 0.0
+    if len(prices.barred) > 0:
+        for code in range(code_start[-1]):
+            if prices.barred[row, code]:
+                price[code] = np.inf
+                displacement[code] = np.inf
 
 
 @inline

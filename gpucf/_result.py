@@ -2,15 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from gpucf._table import Table, columns_frame
+from gpucf._errors import OptionError
+from gpucf._explain import Explanation, explain
+from gpucf._region import Region
+from gpucf._table import Table, columns_frame, take_rows
 
 ALREADY, OPTIMAL, FEASIBLE, INFEASIBLE, UNKNOWN = "already", "optimal", "feasible", "infeasible", "unknown"
 STATUSES = (ALREADY, OPTIMAL, FEASIBLE, INFEASIBLE, UNKNOWN)
+
+
+@dataclass(frozen=True, eq=False)
+class Option:
+    """One of the answers of a row; ``str`` puts it into words.
+
+    Attributes
+    ----------
+    counterfactual : table of one row, of the kind of the rows that came in
+    status : {"optimal", "feasible"}
+        "optimal": proved the nearest of those that the earlier options leave.
+    cost, lower_bound : float
+    changes : list of dict
+        See `Result.changes`.
+    explanation : Explanation
+    """
+
+    counterfactual: Any
+    status: str
+    cost: float
+    lower_bound: float
+    changes: list[dict[str, Any]]
+    explanation: Explanation
+
+    def __str__(self) -> str:
+        return str(self.explanation)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,6 +83,8 @@ class Result:
     _references: tuple[str | None, ...] = field(repr=False)
     _categories: tuple[np.ndarray | None, ...] = field(repr=False)
     _feature_cost: Any = field(repr=False)
+    _further: tuple[Result, ...] = field(default=(), repr=False)
+    _regions: Any = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.cost)
@@ -64,17 +96,86 @@ class Result:
     def to_frame(self) -> Any:
         """Status, cost, lower bound and number of changed features of each row, in a frame of the rows' kind.
 
-        For rows that came as a numpy array, a dict of arrays.
+        For rows that came as a numpy array, a dict of arrays. After a query with ``options=k`` there is one line for
+        each option, with the columns "row" and "option" (from 0), in the order of the rows.
         """
-        return columns_frame(
-            self._table,
-            {
-                "status": self.status,
-                "cost": self.cost,
-                "lower_bound": self.lower_bound,
-                "n_changed": self.n_changed,
-            },
-        )
+        names = ("status", "cost", "lower_bound", "n_changed")
+        if not self._further:
+            return columns_frame(self._table, {name: getattr(self, name) for name in names})
+        row, rank = self.option_lines()
+        ranks = (self, *self._further)
+        columns = {name: np.stack([getattr(r, name) for r in ranks])[rank, row] for name in names}
+        table = replace(self._table, native=take_rows(self._table, row))
+        return columns_frame(table, {"row": row, "option": rank, **columns})
+
+    def option_lines(self) -> tuple[np.ndarray, np.ndarray]:
+        """Row and option (from 0) of each line of a table of options, int64.
+
+        Every row has its option 0, whatever its status. A later option has a line if it was found, or if the search
+        for it was stopped by a limit.
+        """
+        lines = [(i, m) for i in range(len(self)) for m in self._ranks_of(i)]
+        row, rank = np.array(lines, np.int64).reshape(-1, 2).T
+        return row, rank
+
+    def _ranks_of(self, i: int) -> Iterator[int]:
+        yield 0
+        if self.status[i] in (ALREADY, INFEASIBLE, UNKNOWN):
+            return
+        for m, rank in enumerate(self._further, 1):
+            if rank.status[i] != INFEASIBLE:
+                yield m
+            if rank.status[i] in (INFEASIBLE, UNKNOWN):
+                return
+
+    @property
+    def n_options(self) -> np.ndarray:
+        """Options found for each row, int64; 0 where nothing has to change or nothing was found."""
+        out = np.zeros(len(self), np.int64)
+        for result in (self, *self._further):
+            out += result.changed.any(axis=1)
+        return out
+
+    def options(self, i: int) -> list[Option]:
+        """The options of row `i`, nearest first: answers none of whose sets of changed features contains another's.
+
+        At most as many as ``Engine.query(..., options=k)`` asked for. Where there are fewer, `no_more_options` says
+        whether it is proved that there are no others.
+        """
+        out = []
+        for result in (self, *self._further):
+            if result.changed[i].any():
+                one = take_rows(replace(self._table, native=result.counterfactuals), np.array([i]))
+                out.append(
+                    Option(one, str(result.status[i]), float(result.cost[i]), float(result.lower_bound[i]),
+                           result.changes(i), result.explain(i))
+                )  # fmt: skip
+        return out
+
+    def no_more_options(self, i: int) -> bool:
+        """Whether it is proved that row `i` has no further option than those found."""
+        return any(result.status[i] == INFEASIBLE for result in (self, *self._further))
+
+    def region(self, i: int) -> Region | None:
+        """The box around the answer of row `i` on which everything still holds; None where there is no answer.
+
+        Every row inside it (missing values only where the answer has them) meets the target. Features that the row may
+        not change stay within the cell that they are in.
+        """
+        if self._regions is None:
+            raise OptionError("the query did not ask for regions; give region=True.")
+        region: Region | None = self._regions.of(i)
+        return region
+
+    def explain(self, i: int) -> Explanation:
+        """The answer of row `i` in words, and a table of its changes."""
+        changes = self.changes(i)
+        columns_of = dict(self._features)
+        dtypes = [
+            self._table.dtypes[columns_of[c["feature"]][0]] if len(columns_of[c["feature"]]) == 1 else None
+            for c in changes
+        ]
+        return explain(changes, dtypes, str(self.status[i]), float(self.cost[i]), float(self.lower_bound[i]))
 
     @property
     def n_changed(self) -> np.ndarray:

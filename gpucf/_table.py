@@ -155,6 +155,13 @@ def columns_frame(kind_of: Table, columns: dict[str, np.ndarray]) -> Any:
     return columns
 
 
+def take_rows(table: Table, rows: np.ndarray) -> Any:
+    """Rows of ``table.native`` by position, as a table of the same kind."""
+    if table.kind == "pandas":
+        return table.native.iloc[rows]
+    return table.native.take(rows) if table.kind == "pyarrow" else table.native[rows]
+
+
 def column_at(kind: str, X: Any, position: int) -> Any:
     """One column of a native table: a 1-D array, a Series or a ChunkedArray."""
     if kind == "numpy":
