@@ -91,6 +91,7 @@ def _add_query(commands: argparse._SubParsersAction[_Parser]) -> None:
         ("--immutable", "columns or groups that must not change"),
         ("--increase-only", "columns that may only rise"),
         ("--decrease-only", "columns that may only fall"),
+        ("--only", "the only columns or groups that may change"),
         ("--carry", "columns that the model does not know, taken along unchanged"),
     ]:
         add(option, action="append", default=[], metavar="A,B", help=what + "; or a JSON list")
@@ -107,6 +108,8 @@ def _add_query(commands: argparse._SubParsersAction[_Parser]) -> None:
     add("--threads", type=int, metavar="N", help="threads (all cores); answers do not depend on it")
     add("--method", default="auto", metavar="M", help="map, search, or auto: a map where it is small (%(default)s)")
     add("--node-limit", metavar="N", help="search nodes that a row may take; then its best answer, with a bound")
+    add("--options", type=int, default=1, metavar="K", help="answers a row, each changing other features; a line each")
+    add("--regions", action="store_true", help="also the box around each answer on which it still holds, as JSON")
     add("--time-limit", metavar="S", help="seconds for all rows; then the best answers so far, with bounds")
     add("--max-regions", type=int, default=2_000_000, metavar="N", help="largest region map to build (%(default)s)")
     add(

@@ -27,6 +27,7 @@ from gpucf._table import read_table
 from gpucf._version import __version__
 
 ADDED = ("gpucf_status", "gpucf_cost", "gpucf_lower_bound", "gpucf_changed")
+LINES, REGION = ("gpucf_row", "gpucf_option"), "gpucf_region"
 _PATIENCE_S = 5.0
 _COMPILING = "gpucf: still preparing; on a first run the code is compiled, once, which can take a minute or two\n"
 _UNSCALED = "gpucf: no --background, so that changes are not scaled: each counts in its column's own units\n"
@@ -118,7 +119,7 @@ def _open_tables(paths: _Paths, ensemble: Ensemble, options: dict[str, Any]) -> 
             **{name: kind for name, kind in declared.items() if not _whole_floats(kind, seen.get(name))},
         }
     source = open_source(paths.table, "table", lambda schema: _csv_types(schema, ensemble, declared))
-    taken = [name for name in ADDED if name in source.schema.names]
+    taken = [name for name in (*ADDED, *LINES, REGION) if name in source.schema.names]
     if taken:
         raise TableError(f"{paths.table} already has the column {taken[0]!r}, which the output needs. Rename it.")
     return background, source
@@ -249,7 +250,7 @@ class _Run:
         self.answering_s += time.perf_counter() - start
         self.verified_by = result.verified_by
         self.statuses.update(result.status.tolist())
-        table = _with_answers(result)
+        table = _with_answers(result, first_row, self.options)
         if self.output is None:
             self.metadata["verified_by"] = result.verified_by
             self.output = Output(self.path, table.schema, self.metadata)
@@ -286,16 +287,44 @@ class _Run:
         )
 
 
-def _with_answers(result: Result) -> Any:
+def _with_answers(result: Result, first_row: int, options: dict[str, Any]) -> Any:
+    """The answers as a table: a line for each row or, where more than one is asked for, for each option."""
     import pyarrow as pa
 
-    columns = [
-        pa.array(result.status.tolist(), pa.string()),
-        pa.array(result.cost, pa.float64()),
-        pa.array(result.lower_bound, pa.float64()),
-        pa.array(result.n_changed, pa.int64()),
-    ]
-    table = result.counterfactuals
-    for name, column in zip(ADDED, columns, strict=True):
-        table = table.append_column(name, column)
+    row, rank = result.option_lines()
+    parts = []
+    for m, one in enumerate(result.ranks):
+        columns = [
+            pa.array(one.status.tolist(), pa.string()),
+            pa.array(one.cost, pa.float64()),
+            pa.array(one.lower_bound, pa.float64()),
+            pa.array(one.n_changed, pa.int64()),
+        ]
+        table = one.counterfactuals
+        for name, column in zip(ADDED, columns, strict=True):
+            table = table.append_column(name, column)
+        if options["region"]:
+            texts = [_region_json(result, i) if m == 0 else None for i in range(len(result))]
+            table = table.append_column(REGION, pa.array(texts, pa.string()))
+        parts.append(table)
+    if options["options"] == 1:
+        return parts[0]
+    table = pa.concat_tables(parts).take(rank * len(result) + row)
+    for name, numbers in zip(LINES, (row + first_row, rank + 1), strict=True):
+        table = table.append_column(name, pa.array(numbers, pa.int64()))
     return table
+
+
+def _region_json(result: Result, i: int) -> str | None:
+    """The sides of a region that are not open: ``{"low": ..., "high": ...}``, or a list of categories."""
+    region = result.region(i)
+    if region is None:
+        return None
+    sides: dict[str, Any] = {}
+    for name, limit in region.limits.items():
+        if isinstance(limit, tuple):
+            found = {side: v for side, v in zip(("low", "high"), limit, strict=True) if v is not None and v == v}
+            sides.update({name: found} if found else {})
+        elif limit is not None:
+            sides[name] = limit
+    return json.dumps(sides)

@@ -97,21 +97,25 @@ class Result:
         """Status, cost, lower bound and number of changed features of each row, in a frame of the rows' kind.
 
         For rows that came as a numpy array, a dict of arrays. After a query with ``options=k`` there is one line for
-        each option, with the columns "row" and "option" (from 0), in the order of the rows.
+        each option, with the columns "row" (from 0) and "option" (from 1), in the order of the rows.
         """
         names = ("status", "cost", "lower_bound", "n_changed")
         if not self._further:
             return columns_frame(self._table, {name: getattr(self, name) for name in names})
         row, rank = self.option_lines()
-        ranks = (self, *self._further)
-        columns = {name: np.stack([getattr(r, name) for r in ranks])[rank, row] for name in names}
+        columns = {name: np.stack([getattr(r, name) for r in self.ranks])[rank, row] for name in names}
         table = replace(self._table, native=take_rows(self._table, row))
-        return columns_frame(table, {"row": row, "option": rank, **columns})
+        return columns_frame(table, {"row": row, "option": rank + 1, **columns})
+
+    @property
+    def ranks(self) -> tuple[Result, ...]:
+        """The first options of all rows, which is this result itself, the second ones, and so on."""
+        return (self, *self._further)
 
     def option_lines(self) -> tuple[np.ndarray, np.ndarray]:
-        """Row and option (from 0) of each line of a table of options, int64.
+        """Row and position in `ranks` of each line of a table of options, int64.
 
-        Every row has its option 0, whatever its status. A later option has a line if it was found, or if the search
+        Every row has its first option, whatever its status. A later option has a line if it was found, or if the search
         for it was stopped by a limit.
         """
         lines = [(i, m) for i in range(len(self)) for m in self._ranks_of(i)]
@@ -132,7 +136,7 @@ class Result:
     def n_options(self) -> np.ndarray:
         """Options found for each row, int64; 0 where nothing has to change or nothing was found."""
         out = np.zeros(len(self), np.int64)
-        for result in (self, *self._further):
+        for result in self.ranks:
             out += result.changed.any(axis=1)
         return out
 
@@ -143,7 +147,7 @@ class Result:
         whether it is proved that there are no others.
         """
         out = []
-        for result in (self, *self._further):
+        for result in self.ranks:
             if result.changed[i].any():
                 one = take_rows(replace(self._table, native=result.counterfactuals), np.array([i]))
                 out.append(
@@ -154,7 +158,7 @@ class Result:
 
     def no_more_options(self, i: int) -> bool:
         """Whether it is proved that row `i` has no further option than those found."""
-        return any(result.status[i] == INFEASIBLE for result in (self, *self._further))
+        return any(result.status[i] == INFEASIBLE for result in self.ranks)
 
     def region(self, i: int) -> Region | None:
         """The box around the answer of row `i` on which everything still holds; None where there is no answer.
