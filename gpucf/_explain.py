@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
 from typing import Any
 
 import numpy as np
@@ -55,23 +56,20 @@ def _move_text(change: dict[str, Any], dtype: Any) -> str:
     text = f"{change['feature']} from {value_text(before, dtype)} to {value_text(after, dtype)}"
     if not (_is_number(before) and _is_number(after)) or before != before or after != after:
         return text
-    difference = shortest_difference(before, after)
-    return f"{text} ({'+' if after > before else '-'}{number_text(abs(difference))})"
+    return f"{text} ({difference_text(before, after, dtype)})"
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
-def shortest_difference(before: float, after: float) -> float:
-    """The difference with as few digits as lead from the one to the other."""
-    if isinstance(before, int) and isinstance(after, int):
-        return after - before
-    for digits in range(1, 18):
-        difference = float(f"{after - before:.{digits}g}")
-        if before + difference == after:
-            return difference
-    return after - before
+def difference_text(before: Any, after: Any, dtype: Any = None) -> str:
+    """The difference of two numbers as they are shown, with its sign: people subtract what they read."""
+    shown = [Decimal(number_text(value, dtype).replace(",", "")) for value in (before, after)]
+    with localcontext(prec=40):
+        difference = (shown[1] - shown[0]).normalize()
+    plain = -20 < difference.adjusted() < 20
+    return f"{difference:+,f}" if plain else f"{difference:+}"
 
 
 def value_text(value: Any, dtype: Any = None) -> str:
