@@ -145,9 +145,9 @@ def test_a_table_of_options_has_a_line_for_each() -> None:
     import pyarrow as pa
 
     rng = np.random.default_rng(0)
-    model, X = random_model("forest", rng)
-    engine = gpucf.Engine(model, background=X)
-    frame = pd.DataFrame(X, columns=list(engine.ensemble.feature_names)).set_index(np.arange(len(X)) + 100)
+    model, X = random_model("xgb", rng)
+    frame = pd.DataFrame(X, columns=[f"c{j}" for j in range(X.shape[1])]).set_index(np.arange(len(X)) + 100)
+    engine = gpucf.Engine(model.fit(frame, model.predict(X)), background=frame)
     result = engine.query(frame, options=3)
     lines = result.to_frame()
     assert list(lines.columns) == ["row", "option", "status", "cost", "lower_bound", "n_changed"]
@@ -161,7 +161,7 @@ def test_a_table_of_options_has_a_line_for_each() -> None:
     table = engine.query(pa.Table.from_pandas(frame, preserve_index=False), options=3).to_frame()
     assert table["cost"].to_pylist() == lines["cost"].tolist()
     with pytest.raises(gpucf.OptionError, match="options is 0"):
-        engine.query(X, options=0)
+        engine.query(frame, options=0)
 
 
 def test_a_limit_leaves_options_open_not_wrong() -> None:
@@ -295,13 +295,11 @@ def test_regions_of_categories_and_targets() -> None:
 
 
 def test_answers_in_words() -> None:
+    import pandas as pd
     from sklearn.tree import DecisionTreeClassifier
 
-    X = np.array([[30000.0, 1.0], [38000.0, 2.0], [41200.0, 3.0], [60000.0, 1.0]])
-    model = DecisionTreeClassifier(random_state=0).fit(X[:, :1].repeat(2, axis=1) * [1, 0], [0, 0, 1, 1])
-    import pandas as pd
-
-    frame = pd.DataFrame({"income": [38000, 50000], "job": [0, 1]})
+    frame = pd.DataFrame({"income": [38000, 50000, 41200, 30000], "job": [0, 1, 1, 0]})
+    model = DecisionTreeClassifier(random_state=0).fit(frame.assign(job=0), [0, 1, 1, 0])
     engine = gpucf.Engine(model, background=frame)
     result = engine.query(frame, 1, scale=None, region=True)
     assert str(result.explain(0)).splitlines() == [
