@@ -41,7 +41,7 @@ def verify(
     sums = predict_sums(space, after.values)
     for group in groups:
         _demand(group, labels_from_sums(space, group.target.rule, sums[group.rows]), answered, REFERENCE)
-    if judges[0] is None or not len(answered):
+    if not any(judges) or not len(answered):
         return REFERENCE
     told_before, told_after = (_Told(judges, members, table) for table in (before, after))
     for group in groups:
@@ -49,7 +49,7 @@ def verify(
         disagree = group.rows[said != group.own]
         if len(disagree):
             raise ModelError(
-                f"{judges[0].name} and gpucf disagree on row {disagree[0]} as it came in: gpucf does not read this "
+                f"{told_before.by} and gpucf disagree on row {disagree[0]} as it came in: gpucf does not read this "
                 "model exactly. Please report this model."
             )
         _demand(group, group.target.judged(told_after.of(group)), answered, told_after.by)
