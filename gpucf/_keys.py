@@ -99,7 +99,7 @@ def best_code(j, lo, hi, sets, own, kind, code_start, set_start, has_gaps, price
         while members != 0:
             code = base + np.int64(trailing_zeros(members))
             members &= members - np.uint64(1)
-            if code == own:
+            if code == own and price[first + own] == 0.0:
                 return code
             if best < 0 or better_code(code, best, own, missing, False, first, price, displacement):
                 best = code

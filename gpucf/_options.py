@@ -26,9 +26,6 @@ from gpucf._keys import key_precedes
 from gpucf._planner import Limits, Planner, Question
 from gpucf._prices import Prices, price_tables
 
-# Map and search take the own code for free: until they read its price too, no part can say that a feature must change.
-# Rows that come to need such a part then end as "unknown", with a certified bound.
-MAY_DEMAND_CHANGE = False
 _MOST_BARRED = 1 << 26  # entries of the table of barred codes in one question
 
 ANY, DOWN, UP, AWAY = 0, 1, 2, 3  # how a feature must change: at all, to lower or higher values, to "missing"
@@ -186,9 +183,6 @@ class _Space:
                 continue
             around = next((s for s in state.sets if changed <= s), None)
             if around is not None:
-                if not MAY_DEMAND_CHANGE:
-                    self._end(state, replace(best, cost=np.inf, bound=best.cost, proved=False))
-                    continue
                 self._split_contained(state, best.part, around, best.cost)
                 continue
             state.found.append(best)

@@ -175,7 +175,7 @@ def _even_prices(own, kind, code_start, price, displacement, other):
                 seen = code
             elif price[code] != other[j] or displacement[code] != displacement[seen]:
                 other[j] = np.nan
-        if mine != last and price[last] < np.inf:
+        if (mine != last and price[last] < np.inf) or price[mine] > 0.0:
             other[j] = np.nan
 
 

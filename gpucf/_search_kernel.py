@@ -66,7 +66,7 @@ def _search_row(row, node_limit, learn, stop, rule, space, trees, prices, stack,
         diving = not dived and nodes >= DIVE_FROM and best_cost == np.inf
         pass_budget = np.inf if diving else budget
         pass_end = min(node_limit, nodes + nodes // 4) if diving else node_limit
-        start_node(own, space, trees, stack, scratch)
+        start_node(prices.is_max, own, space, trees, stack, scratch)
         scratch.excluded[0] = np.inf
         d = 0
         while d >= 0:

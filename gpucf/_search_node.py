@@ -135,7 +135,7 @@ def _keep_sets(d, first, begin, end, sets, at_least, mask):
 
 
 @inline
-def start_node(own, space, trees, stack, scratch):
+def start_node(is_max, own, space, trees, stack, scratch):
     """Row 0 of the stack: every code that has a finite price, or that lies between such codes."""
     price = scratch.price
     some_missing = False
@@ -146,9 +146,13 @@ def start_node(own, space, trees, stack, scratch):
     for t in range(len(trees.tree_output)):
         stack.node[0, t] = trees.tree_start[t]
     for j in range(len(space.kind)):
-        stack.feature_price[0, j] = 0.0
         first = space.code_start[j]
         last = space.code_start[j + 1] - 1
+        least = price[first + own[j]]  # 0, or inf where the feature must change
+        if least > 0.0:
+            for code in range(first, last + 1):
+                least = min(least, price[code])
+        stack.feature_price[0, j] = least
         if space.kind[j] == ORDERED:
             some_value = first + own[j] != last or scratch.irregular[j]
             stack.null[0, j] = 1 if price[last] < np.inf else 0
@@ -177,7 +181,10 @@ def start_node(own, space, trees, stack, scratch):
             keep_sets(0, j, space, trees, stack)
         elif some_missing:
             _and_row(0, j, trees.non_missing, stack.mask)
-    stack.cost[0] = 0.0
+    total = 0.0
+    for j in range(len(space.kind)):
+        total = max(total, stack.feature_price[0, j]) if is_max else total + stack.feature_price[0, j]
+    stack.cost[0] = total
 
 
 @inline

@@ -39,7 +39,7 @@ def polish(rule, label, negate, own, space, trees, stack, scratch):
         first = space.code_start[j]
         mine = np.int64(own[j])
         far = np.int64(scratch.best[j])
-        if far == mine:
+        if far == mine or scratch.price[first + mine] > 0.0:  # the feature must change
             continue
         scratch.best[j] = mine
         if _holds(rule, label, negate, space, trees, stack, scratch):

@@ -115,7 +115,7 @@ def test_options_are_those_of_the_definition(kind: str) -> None:
         rows = X[rng.integers(len(X), size=4)]
         found, left_open = check_options(engine, rows, "any_other", int(rng.integers(2, 5)), **wishes)
         proved += found
-        assert left_open == 0 or not _options.MAY_DEMAND_CHANGE
+        assert left_open == 0
     assert proved
 
 
@@ -136,7 +136,7 @@ def test_options_of_categories_and_groups() -> None:
         engine = gpucf.Engine(model, background=X, one_hot={"g": ["g0", "g1", "g2"]}, n_threads=1)
         found, left_open = check_options(engine, X.iloc[:6], "opposite", 4, cost=str(rng.choice(["l1", "l0", "linf"])))
         proved += found
-        assert left_open == 0 or not _options.MAY_DEMAND_CHANGE
+        assert left_open == 0
     assert proved
 
 
