@@ -17,7 +17,6 @@ from random_models import KINDS, random_model
 from sizes import count
 
 import gpucf
-from gpucf import _options
 from gpucf._explain import difference_text, number_text
 from gpucf._labels import labels_from_sums
 from gpucf._predict import predict_sums
