@@ -64,7 +64,7 @@ def _measured(data: Dataset, model: Any, rows: np.ndarray) -> dict[str, Any]:
 
 
 def _engine(data: Dataset, model: Any) -> gpucf.Engine:
-    return gpucf.Engine(model, background=data.X, one_hot=data.one_hot_by_position, n_threads=1)
+    return gpucf.Engine(model, background=data.X, one_hot=data.one_hot_by_position, n_threads=1, method="map")
 
 
 def _per_row(

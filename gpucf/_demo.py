@@ -145,7 +145,7 @@ def print_summary(console: Any, result: Result, engine: Engine, time_s: float) -
         ("proved", f"{proved:,} ({summary['infeasible']:,} of them: nothing qualifies)"),
         ("rows per second", f"{len(result) / time_s:,.0f}"),
         ("median cost", f"{summary['median_cost']:.4f}" if summary["median_cost"] is not None else "-"),
-        ("regions in the map", f"{result.plan['n_regions']:,}"),
+        ("answered by", result.plan["method"]),
         ("checked by", result.verified_by),
         ("rules", "Sex stays, Age may only rise; unit: the column's range, 1 for another category"),
     ]:

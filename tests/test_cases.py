@@ -390,8 +390,8 @@ def test_case_37_work_depends_on_the_model_and_is_linear_in_rows() -> None:
     """DiCE#258, #218: time grew with the training data. Visits are counted, never seconds."""
     X, y = people(37)
     model = sk.RandomForestClassifier(3, max_depth=3, random_state=0).fit(X, y)
-    small = gpucf.Engine(model, background=X)
-    large = gpucf.Engine(model, background=pd.concat([X] * 500, ignore_index=True))
+    small = gpucf.Engine(model, background=X, method="map")
+    large = gpucf.Engine(model, background=pd.concat([X] * 500, ignore_index=True), method="map")
     alone, beside = small.query(X[:10]), large.query(X[:10])
     assert np.array_equal(alone.visits, beside.visits) and same_bits(alone.cost, beside.cost)
     assert small.region_map().n_regions == large.region_map().n_regions
@@ -404,15 +404,15 @@ def test_case_39_the_same_call_gives_the_same_bits(monkeypatch: pytest.MonkeyPat
     X, y = people(39)
     model = xgb(X, y)
     rows = people(390, count(10_000))[0]
-    engine = gpucf.Engine(model, background=X, n_threads=1)
+    engine = gpucf.Engine(model, background=X, n_threads=1, method="map")
     first = engine.query(rows)
     order = np.random.default_rng(0).permutation(len(rows))
     others = {
         "again": engine.query(rows),
-        "threads": gpucf.Engine(model, background=X, n_threads=3).query(rows),
+        "threads": gpucf.Engine(model, background=X, n_threads=3, method="map").query(rows),
     }
     monkeypatch.setattr("gpucf._query._ROWS_PER_TASK", 7)
-    others["tasks"] = gpucf.Engine(model, background=X, n_threads=2).query(rows)
+    others["tasks"] = gpucf.Engine(model, background=X, n_threads=2, method="map").query(rows)
     for other in others.values():
         assert other.counterfactuals.equals(first.counterfactuals) and same_bits(other.cost, first.cost)
         assert np.array_equal(other.visits, first.visits) and np.array_equal(other.status, first.status)
@@ -539,7 +539,7 @@ def test_the_table_of_cases_is_true() -> None:
             continue
         number, where = row.groups()
         listed.add(number)
-        files = re.findall(r"`(test_(?:cases|load_\w+))`", where)
+        files = re.findall(r"`(test_(?:cases|features|load_\w+))`", where)
         assert files or "left for issue" in where, line
         for name in files:
             text = (root / "tests" / f"{name}.py").read_text()

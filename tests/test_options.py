@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_checks import coded, cost_model, goals_by_row, same_bits
-from oracle import candidates, moves
+from oracle import candidates, moves, thresholds
 from random_models import KINDS, random_model
 from sizes import count
 
@@ -22,10 +22,18 @@ from gpucf._labels import labels_from_sums
 from gpucf._predict import predict_sums
 
 
+def visible(engine: gpucf.Engine, columns: tuple[int, ...], values: list[tuple[float, ...]]) -> list[tuple[float, ...]]:
+    """The row's own value, and those that some model can tell from it: others are no change to speak of."""
+    if len(columns) > 1 or engine.ensemble.categories[columns[0]] is not None:
+        return values
+    own, cuts = values[0][0], np.array(thresholds(engine, columns[0]))
+    return [v for n, v in enumerate(values) if n == 0 or ((cuts >= min(own, v[0])) & (cuts < max(own, v[0]))).any()]
+
+
 def brute_options(engine: gpucf.Engine, goal: Any, x: np.ndarray, costs: Any, k: int) -> list[tuple[np.ndarray, float]]:
     """The definition: all qualifying points by key; each taken if its set of features fits to those before it."""
     cells = engine.cells()
-    lists = [candidates(engine, j, c, x[list(c)]) for j, c in enumerate(cells.columns)]
+    lists = [visible(engine, c, candidates(engine, j, c, x[list(c)])) for j, c in enumerate(cells.columns)]
     tables = [
         moves(lists[j], tuple(x[list(c)]), "ordered" if cells.kind[j] == 0 else "set", costs.weight[j], costs.scale[j],
               costs.may_rise[j], costs.may_fall[j], costs.name)
