@@ -1,11 +1,13 @@
 """The ensemble search on the yardstick's models: time and nodes per row, beside the prototype on the same rows.
 
 The prototype (float32, -ffast-math, no ties) takes one-hot columns as independent, so that on Adult and German it
-answers an easier question.
+answers an easier question. ``GPUCF_BENCH_SEARCH_MODELS`` holds words, separated by commas, of which a model's name must
+contain one.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any
 
@@ -38,12 +40,16 @@ TIME_LIMIT_S = 60.0  # of all rows, so that a far answer cannot stop the benchma
 
 @case("search", "the search on one thread: microseconds and nodes per row, beside the prototype in alternation")
 def search() -> Rows:
+    wanted = os.environ.get("GPUCF_BENCH_SEARCH_MODELS", "").split(",")
     for name, kind, n_trees, depth in MODELS:
+        label = f"{name} {kind} {n_trees}x{depth or 'any'}"
+        if not any(word in label for word in wanted):
+            continue
         data = datasets.load(name)
         model, held_out = datasets.train(data, kind, n_trees, depth)
         rows = held_out[:N_ROWS]
         yield {
-            "model": f"{name} {kind} {n_trees}x{depth or 'any'}",
+            "model": label,
             "rows": len(rows),
             **_measured(data, model, rows, depth),
         }
