@@ -34,7 +34,7 @@ def price() -> Rows:
 
 
 def _measured(engine: gpucf.Engine, booster: Any, X: np.ndarray, threads: int) -> dict[str, Any]:
-    engine.n_threads = threads
+    engine._planner.n_threads = threads
     booster.set_param({"nthread": threads})
     predict, whole, inside = [], [], []
     for _ in range(TIMES):
