@@ -48,7 +48,7 @@ def _measured(data: Dataset, model: Any, rows: np.ndarray, method: str) -> tuple
         "visits_max": int(first.visits.max()),
     }
     for threads in THREADS:
-        engine.n_threads = threads
+        engine._planner.n_threads = threads
         whole, parts = [], []
         for _ in range(TIMES):
             start = time.perf_counter()
