@@ -25,14 +25,16 @@ _DIGEST = _source_digest()
 
 
 class _Cache(FunctionCache):
-    """numba's disk cache, keyed also on the text of the whole package.
+    """numba's disk cache, good for one text of the whole package only.
 
     numba looks only at the time and size of the file that holds the function, not at the functions that it calls from
-    other files; wheels carry fixed times, so that an upgrade could run stale machine code.
+    other files; wheels carry fixed times, so that an upgrade could run stale machine code. An index of another text is
+    not even unpickled, since it may name classes that are gone.
     """
 
-    def _index_key(self, sig: Any, codegen: Any) -> Any:
-        return (*super()._index_key(sig, codegen), _DIGEST)
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self._cache_file._version = (numba.__version__, _DIGEST)
 
 
 def njit(function: Callable[..., Any]) -> Any:

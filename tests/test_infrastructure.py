@@ -207,3 +207,28 @@ def test_benchmarks_write_raw_files_with_the_machine(tmp_path, monkeypatch):
     assert len(content["rows"][0]["times_s"]) == 3
     assert content["machine"]["packages"]["numba"] in harness.machine_line(content["machine"])
     assert content["machine"]["cores"] >= 1
+
+
+def test_a_cache_of_another_text_of_the_package_is_not_opened() -> None:
+    """Its index may name classes that are gone, so that unpickling it would raise."""
+    import pickle
+
+    from gpucf._jit import _Cache
+    from gpucf._keys import best_code
+
+    cache_file = _Cache(best_code.py_func)._cache_file
+    path = Path(cache_file._index_path)
+    kept = path.read_bytes() if path.exists() else None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        version, digest = cache_file._version
+        for other in (version, (version, "0" * len(digest))):
+            path.write_bytes(pickle.dumps(other) + b"cgpucf._gone\nGone\n.")
+            assert cache_file._load_index() == {}
+        path.write_bytes(pickle.dumps((version, digest)) + b"cgpucf._gone\nGone\n.")
+        with pytest.raises(ModuleNotFoundError):  # what the version keeps from happening
+            cache_file._load_index()
+    finally:
+        path.unlink()
+        if kept is not None:
+            path.write_bytes(kept)
