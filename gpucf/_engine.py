@@ -363,16 +363,12 @@ class Engine:
         """Ask the planner group by group."""
         out, n = Answers.none_yet(own_codes), len(own_codes)
         plans: list[dict[str, Any]] = []
-        deadline = None if budget.seconds is None else time.perf_counter() + budget.seconds
-        done = 0
+        start, done = time.perf_counter(), 0
         for group in groups:
-            if deadline is not None:
-                budget = Limits(budget.nodes, max(deadline - time.perf_counter(), 1e-3))
-            own = np.zeros(n, np.int64)
-            own[group.rows] = group.own
-            question = Question(group.target, cells, costs, own_codes, values, own, group.rows[~group.already])
+            open_rows = group.rows[~group.already]
+            question = Question(group.target, cells, costs, own_codes, values, group.labels(n), open_rows)
             share = None if progress is None else part_of(progress, done, len(group.rows), n)
-            answers, how = self._planner.answer(question, budget, share)
+            answers, how = self._planner.answer(question, budget.after(start), share)
             out.take(answers, question.open_rows)
             plans.append(how)
             done += len(group.rows)

@@ -33,6 +33,12 @@ class Group:
     own: np.ndarray
     already: np.ndarray
 
+    def labels(self, n_rows: int) -> np.ndarray:
+        """`own` by row of the whole table; 0 for rows of other groups."""
+        out = np.zeros(n_rows, np.int64)
+        out[self.rows] = self.own
+        return out
+
     @classmethod
     def of(cls, ensemble: Ensemble, target: Target, rows: np.ndarray, sums: np.ndarray) -> Group:
         own = labels_from_sums(ensemble, target.rule, sums[rows])

@@ -95,7 +95,7 @@ def further_answers(
         A row without a further answer has the cost inf; `proved` then says whether there is none.
     """
     out = [Answers.none_yet(own_codes) for _ in range(k - 1)]
-    deadline = None if limits.seconds is None else time.perf_counter() + limits.seconds
+    start = time.perf_counter()
     space = _Space(planner, cells, costs, own_codes, values)
     for group in groups:
         states = []
@@ -104,14 +104,12 @@ def further_answers(
                 _leave_open(out, row, 0, float(first.lower_bound[row]))
             elif np.isfinite(first.cost[row]):
                 states.append(space.start(row, first))
-        own = np.zeros(len(own_codes), np.int64)
-        own[group.rows] = group.own
+        own = group.labels(len(own_codes))
         while True:
             wishes = [(state, part) for state in states if not state.done for part in space.advance(state, k)]
             if not wishes:
                 break
-            left = None if deadline is None else max(deadline - time.perf_counter(), 1e-3)
-            space.solve(wishes, group, own, Limits(limits.nodes, left))
+            space.solve(wishes, group, own, limits.after(start))
         for state in states:
             _write(out, state)
     return out

@@ -6,7 +6,7 @@ import numpy as np
 
 from gpucf._cells import ORDERED
 from gpucf._jit import inline
-from gpucf._search_node import keep_range, keep_row, keep_sets, range_price, word_price
+from gpucf._search_node import keep_range, keep_row, keep_sets, node_cost, range_price, word_price
 
 SHARE_OF_LARGEST = 0.3  # trees whose leaf range is at least this share of the largest take part in branching
 FLOOR = 0.1  # weight of a split whose sides cost the same
@@ -154,16 +154,6 @@ def _cut(d, s, is_left, space, trees, stack):
 
 
 @inline
-def _total(d, is_max, stack):
-    """Cost of a node: least prices in feature order, one rounding after another (design, rule 6)."""
-    total = 0.0
-    for j in range(stack.feature_price.shape[1]):
-        p = stack.feature_price[d, j]
-        total = max(total, p) if is_max else total + p
-    return total
-
-
-@inline
 def branch_node(d, s, is_max, own, space, trees, stack, scratch):
     """Replace node `d` by its two sides: the dearer one in its place, the nearer one on top."""
     j = space.split_feature[s]
@@ -185,4 +175,4 @@ def branch_node(d, s, is_max, own, space, trees, stack, scratch):
         is_left = left_is_near == (turn == 1)
         _cut(d + turn, s, is_left, space, trees, stack)
         stack.feature_price[d + turn, j] = left if is_left else right
-        stack.cost[d + turn] = _total(d + turn, is_max, stack)
+        stack.cost[d + turn] = node_cost(d + turn, is_max, stack)

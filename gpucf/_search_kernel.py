@@ -14,12 +14,11 @@ from __future__ import annotations
 import numpy as np
 
 from gpucf._jit import inline, njit
-from gpucf._keys import key_precedes
 from gpucf._labels import ASK, outlook_of
 from gpucf._prices import fill_tables
 from gpucf._search_bound import bound_node, weigh_spreads
 from gpucf._search_branch import branch_node, pick_split
-from gpucf._search_node import clip_node, node_key, settled_label, start_node, survey_prices
+from gpucf._search_node import clip_node, key_beats_best, node_key, settled_label, start_node, survey_prices
 from gpucf._search_polish import polish
 
 INFEASIBLE, OPTIMAL, LIMIT, ASKED, TOO_DEEP = 0, 1, 2, 3, 4
@@ -83,17 +82,7 @@ def _search_row(row, node_limit, learn, stop, rule, space, trees, prices, stack,
                 continue
             if cost == best_cost:
                 total = node_key(d, own, space, stack, scratch)
-                if not key_precedes(
-                    scratch.codes,
-                    total,
-                    scratch.best,
-                    best_total,
-                    own,
-                    space.kind,
-                    space.code_start,
-                    price,
-                    displacement,
-                ):
+                if not key_beats_best(total, best_total, own, space, scratch):
                     d -= 1
                     continue
             clip_node(d, min(pass_budget, best_cost), prices.is_max, own, space, trees, stack, scratch)
@@ -122,17 +111,7 @@ def _search_row(row, node_limit, learn, stop, rule, space, trees, prices, stack,
                         continue
             if s < 0:
                 total = node_key(d, own, space, stack, scratch)
-                if cost < best_cost or key_precedes(
-                    scratch.codes,
-                    total,
-                    scratch.best,
-                    best_total,
-                    own,
-                    space.kind,
-                    space.code_start,
-                    price,
-                    displacement,
-                ):
+                if cost < best_cost or key_beats_best(total, best_total, own, space, scratch):
                     best_cost = cost
                     best_total = total
                     for j in range(len(own)):

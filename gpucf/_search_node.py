@@ -7,7 +7,7 @@ from numba.cpython.unsafe.numbers import trailing_zeros
 
 from gpucf._cells import ORDERED
 from gpucf._jit import helper, inline
-from gpucf._keys import best_in_range, better_code
+from gpucf._keys import best_in_range, better_code, key_precedes
 from gpucf._labels import ASK, label_of_sums
 
 EPS = 2.220446049250313e-16
@@ -135,6 +135,16 @@ def _keep_sets(d, first, begin, end, sets, at_least, mask):
 
 
 @inline
+def node_cost(d, is_max, stack):
+    """Cost of a node: least prices in feature order, one rounding after another (design, rule 6)."""
+    total = 0.0
+    for j in range(stack.feature_price.shape[1]):
+        p = stack.feature_price[d, j]
+        total = max(total, p) if is_max else total + p
+    return total
+
+
+@inline
 def start_node(is_max, own, space, trees, stack, scratch):
     """Row 0 of the stack: every code that has a finite price, or that lies between such codes."""
     price = scratch.price
@@ -181,10 +191,7 @@ def start_node(is_max, own, space, trees, stack, scratch):
             keep_sets(0, j, space, trees, stack)
         elif some_missing:
             _and_row(0, j, trees.non_missing, stack.mask)
-    total = 0.0
-    for j in range(len(space.kind)):
-        total = max(total, stack.feature_price[0, j]) if is_max else total + stack.feature_price[0, j]
-    stack.cost[0] = total
+    stack.cost[0] = node_cost(0, is_max, stack)
 
 
 @inline
@@ -216,6 +223,18 @@ def _payable(p, limit):
 
 
 @inline
+def _last_payable(near, far, first, limit, price):
+    """The last payable code on the way from `near`, which can be paid, to `far`, which cannot; prices rise that way."""
+    while abs(far - near) > 1:
+        middle = (near + far) >> 1
+        if _payable(price[first + middle], limit):
+            near = middle
+        else:
+            far = middle
+    return near
+
+
+@inline
 def _clip_ordered(d, j, limit, own, space, trees, stack, scratch):
     """Clip an ordered feature; returns the least price of what was dropped."""
     price = scratch.price
@@ -239,27 +258,13 @@ def _clip_ordered(d, j, limit, own, space, trees, stack, scratch):
         if null and not _payable(price[first + nearest], limit):
             dropped = price[first + nearest]
             new_hi = lo - 1
-        else:  # prices rise away from `nearest`, which can be paid: the last payable code is found by bisection
+        else:
             if not _payable(price[first + hi], limit):
-                new_hi = nearest
-                above = hi
-                while above - new_hi > 1:
-                    middle = (new_hi + above) >> 1
-                    if _payable(price[first + middle], limit):
-                        new_hi = middle
-                    else:
-                        above = middle
-                dropped = price[first + above]
+                new_hi = _last_payable(nearest, hi, first, limit, price)
+                dropped = price[first + new_hi + 1]
             if not _payable(price[first + lo], limit):
-                new_lo = nearest
-                below = lo
-                while new_lo - below > 1:
-                    middle = (below + new_lo) >> 1
-                    if _payable(price[first + middle], limit):
-                        new_lo = middle
-                    else:
-                        below = middle
-                dropped = min(dropped, price[first + below])
+                new_lo = _last_payable(nearest, lo, first, limit, price)
+                dropped = min(dropped, price[first + new_lo - 1])
     last = space.code_start[j + 1] - 1
     if new_hi < new_lo:
         stack.lo[d, j] = 1
@@ -306,6 +311,15 @@ def _clip_set(d, j, limit, own, space, trees, stack, scratch):
     if changed:
         keep_sets(d, j, space, trees, stack)
     return dropped
+
+
+@inline
+def key_beats_best(total, best_total, own, space, scratch):
+    """Whether the key of ``scratch.codes``, which `node_key` has written, stands before that of ``scratch.best``."""
+    return key_precedes(
+        scratch.codes, total, scratch.best, best_total, own, space.kind, space.code_start, scratch.price,
+        scratch.displacement,
+    )  # fmt: skip
 
 
 @helper

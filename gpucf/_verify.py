@@ -84,7 +84,7 @@ class _Told:
             return _reference(member, condition.asked, self.table.values)
         self._asked[judge.name] = None
         rows = judge_rows(self.table, self.members[0].ensemble) if judge.rows is None else judge.rows(self.table)
-        if len(member.columns) != self.members[0].ensemble.n_features or condition.member:
+        if condition.member:
             rows = rows.iloc[:, member.columns] if hasattr(rows, "iloc") else rows[:, member.columns]
         with warnings.catch_warnings():
             # A table without pandas goes to the judge as bare numbers, of which scikit-learn warns.
