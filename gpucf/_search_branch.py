@@ -76,7 +76,8 @@ def pick_split(d, budget, largest, own, space, trees, stack, scratch):
     best = np.int64(-1)
     for t in range(len(trees.tree_output)):
         spread = scratch.spread[t]
-        if spread < SHARE_OF_LARGEST * largest:
+        # A share of the smallest denormal rounds to 0, and a tree without a range has no open split.
+        if spread <= 0.0 or spread < SHARE_OF_LARGEST * largest:
             continue
         node = np.int64(stack.node[d, t])
         s = np.int64(trees.node_split[node])

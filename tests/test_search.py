@@ -440,3 +440,19 @@ def test_highs_finds_the_same_costs() -> None:
             assert abs(milp_cost(booster, base, X[i], margin[i] <= 0) - cost) <= 1e-5, (seed, i)
             compared += 1
     assert compared >= 20
+
+
+def test_a_leaf_range_of_the_smallest_number() -> None:
+    """A share of it rounds to 0; a tree without a range has no open split and must not be walked for one."""
+    builder = TreeBuilder("test", 2, np.float64, np.float64, 1)
+    leaves = np.array([[0.0], [0.0], [5e-324]])
+    builder.add_tree([0, 0, 0], [0.5, 0, 0], [1, -1, -1], [2, -1, -1], [True] * 3, leaves)
+    builder.add_tree([0], [0.0], [-1], [-1], [True], np.zeros((1, 1)))
+    builder.add_tree([1, 0, 0], [0.5, 0, 0], [1, -1, -1], [2, -1, -1], [True] * 3, np.zeros((3, 1)))
+    model = builder.build(
+        np.zeros(1), library="test", model_type="denormal", task="binary", feature_names=("a", "b"), has_names=True,
+        classes=np.arange(2), allows_missing=np.full(2, True), decision="above_0", probability="none",
+    )  # fmt: skip
+    engine = gpucf.Engine(model, method="search", n_threads=1)
+    result = engine.query(np.zeros((1, 2)), scale=None, immutable=["b"])
+    assert result.status.tolist() == ["optimal"] and result.counterfactuals[0, 0] == np.nextafter(0.5, 1.0)
