@@ -74,7 +74,7 @@ def grow_boxes(
     boxes = FaceBoxes(
         answered, codes.copy(), codes.copy(), np.zeros((n, int(cells.code_start[-1])), bool), np.ones(n, bool)
     )
-    deadline = None if limits.seconds is None else time.perf_counter() + limits.seconds
+    start = time.perf_counter()
     searcher = planner.searcher(cells)
     for group in groups:
         rule, label = search_rule(planner.ensemble, group.target)
@@ -86,7 +86,7 @@ def grow_boxes(
             movable = _movable(cells, costs, own_codes, own_values, some)
             growth = _Growth(
                 searcher, rule, own_label[some], label is None, codes[some], values[some], movable,
-                planner.n_threads, limits.nodes, deadline,
+                planner.n_threads, limits, start,
             )  # fmt: skip
             growth.run()
             boxes.lo[some], boxes.hi[some] = growth.lo, growth.hi
@@ -121,12 +121,12 @@ class _Growth:
 
     def __init__(
         self, searcher: Searcher, rule: Any, label: np.ndarray, negate: bool, codes: np.ndarray, values: np.ndarray,
-        movable: np.ndarray, n_threads: int, node_limit: int | None, deadline: float | None,
+        movable: np.ndarray, n_threads: int, limits: Limits, start: float,
     ) -> None:  # fmt: skip
         self.searcher, self.rule, self.label, self.negate = searcher, rule, label, negate
         self.cells = cells = searcher.cells
         self.codes, self.values, self.n_threads = codes, values, n_threads
-        self.node_limit, self.deadline = node_limit, deadline
+        self.limits, self.start = limits, start
         n = len(codes)
         self.lo, self.hi = codes.copy(), codes.copy()
         missing = codes == cells.n_codes - 1
@@ -240,10 +240,10 @@ class _Growth:
             some = np.ones(len(rows), bool)
         verdict[place[~some]] = _HOLDS
         prices = self.costs.prices._replace(barred=~allowed)
-        left = None if self.deadline is None else max(self.deadline - time.perf_counter(), 1e-3)
+        limits = self.limits.after(self.start)
         answers = search(
             self.searcher, self.rule, replace(self.costs, prices=prices), codes, values, self.label[rows],
-            np.full(len(rows), not self.negate), np.flatnonzero(some), self.n_threads, self.node_limit, left,
+            np.full(len(rows), not self.negate), np.flatnonzero(some), self.n_threads, limits.nodes, limits.seconds,
         )  # fmt: skip
         found = np.isfinite(answers.cost)
         verdict[place[some & ~found & answers.proved]] = _HOLDS
