@@ -99,6 +99,7 @@ class _Experience:
     """What is known of one rule on one space."""
 
     searched_s: float = 0.0
+    by_search: float = 0.0  # seconds a row on a sample; 0: not measured yet
     no_map: str = ""  # why there is none
     choice: str = ""
     why: str = ""
@@ -142,7 +143,8 @@ class Planner:
         started = time.perf_counter()
         if region_map is None:
             out = self._search(question, question.open_rows, limits, progress)
-            self._experience(question).searched_s += time.perf_counter() - started
+            if self.method == "auto" and not limits.given:
+                self._experience(question).searched_s += time.perf_counter() - started
             return out, {"method": "search", "why": why, "n_regions": None}
         out = self._ask_map(region_map, question, question.open_rows, progress)
         return out, {"method": "map", "why": why, "n_regions": region_map.n_regions}
@@ -185,9 +187,10 @@ class Planner:
         """Try a map where it might pay, and compare; leaves `known` open where the search is quick enough anyway."""
         rows = question.open_rows[:: max(1, len(question.open_rows) // SAMPLE)][:SAMPLE]
         limits = Limits(SAMPLE_NODES, None)
-        by_search = _seconds_per_row(rows, lambda some: self._search(question, some, limits, None))
-        expected = known.searched_s + by_search * len(question.open_rows)
-        known.why = f"the search takes about {by_search * 1e6:.0f} us a row on {len(rows)} rows"
+        if not known.by_search:
+            known.by_search = _seconds_per_row(rows, lambda some: self._search(question, some, limits, None))
+            known.why = f"the search takes about {known.by_search * 1e6:.0f} us a row on {len(rows)} rows"
+        expected = known.searched_s + known.by_search * len(question.open_rows)
         if expected < WORTH_A_MAP_S:
             return
         deadline = time.perf_counter() + min(LONGEST_BUILD_S, expected)
@@ -204,7 +207,7 @@ class Planner:
             _log.info("search: %s", known.no_map)
             return
         by_map = _seconds_per_row(rows, lambda some: self._ask_map(region_map, question, some, None))
-        known.choice = "map" if by_map < by_search else "search"
+        known.choice = "map" if by_map < known.by_search else "search"
         known.why += f", the map of {region_map.n_regions:,} regions about {by_map * 1e6:.0f} us"
         _log.info("%s: %s", known.choice, known.why)
 

@@ -20,12 +20,16 @@ def rows_and_model(n_trees: int = 5, depth: int = 3) -> tuple[np.ndarray, Random
     return X, RandomForestClassifier(n_trees, max_depth=depth, random_state=0).fit(X, y)
 
 
-def test_few_rows_are_searched_and_no_map_is_built() -> None:
+def test_few_rows_are_searched_and_no_map_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
     X, model = rows_and_model()
     engine = gpucf.Engine(model, background=X, n_threads=1)
-    result = engine.query(X[:3])
-    assert result.plan["method"] == "search" and "us a row" in result.plan["why"]
-    assert not engine._planner.maps
+    measured = []
+    real = _planner._seconds_per_row
+    monkeypatch.setattr(_planner, "_seconds_per_row", lambda *a: measured.append(1) or real(*a))
+    for _ in range(3):
+        result = engine.query(X[:3])
+        assert result.plan["method"] == "search" and "us a row" in result.plan["why"]
+    assert not engine._planner.maps and len(measured) == 1  # later queries pay for no sample
 
 
 @pytest.mark.parametrize("winner", ["map", "search"])
