@@ -5,7 +5,9 @@ Import this module only from code that is about to compute: `import gpucf` must 
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,19 +15,37 @@ from typing import Any
 import numba
 from numba.core.caching import FunctionCache
 
+_PACKAGE = Path(__file__).parent
+_IMPORT = re.compile(r"^[ \t]*(?:from gpucf\.([\w.]+) import|from gpucf import ([\w, ]+)$)", re.MULTILINE)
 
-def _source_digest() -> str:
+
+@functools.cache
+def _text_and_imports(path: Path) -> tuple[bytes, tuple[Path, ...]]:
+    text = path.read_bytes()
+    found = []
+    for named, listed in _IMPORT.findall(text.decode()):
+        for name in [named] if named else re.findall(r"\w+", listed):
+            module = _PACKAGE.joinpath(*name.split("."))
+            found.append(module / "__init__.py" if module.is_dir() else module.with_suffix(".py"))
+    return text, tuple(found)
+
+
+@functools.cache
+def source_digest(path: Path) -> str:
+    """A hash of the source file `path` and of all files of the package that it imports, directly or not."""
+    reached, waiting = {path}, [path]
+    while waiting:
+        new = set(_text_and_imports(waiting.pop())[1]) - reached
+        reached |= new
+        waiting += new
     h = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
-        h.update(path.read_bytes())
+    for part in sorted(reached):
+        h.update(_text_and_imports(part)[0])
     return h.hexdigest()
 
 
-_DIGEST = _source_digest()
-
-
 class _Cache(FunctionCache):
-    """numba's disk cache, good for one text of the whole package only.
+    """numba's disk cache, good for one text of the function's module and of all that this module imports.
 
     numba looks only at the time and size of the file that holds the function, not at the functions that it calls from
     other files; wheels carry fixed times, so that an upgrade could run stale machine code. An index of another text is
@@ -34,7 +54,7 @@ class _Cache(FunctionCache):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
-        self._cache_file._version = (numba.__version__, _DIGEST)
+        self._cache_file._version = (numba.__version__, source_digest(Path(function.__code__.co_filename)))
 
 
 def njit(function: Callable[..., Any]) -> Any:

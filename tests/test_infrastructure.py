@@ -209,7 +209,40 @@ def test_benchmarks_write_raw_files_with_the_machine(tmp_path, monkeypatch):
     assert content["machine"]["cores"] >= 1
 
 
-def test_a_cache_of_another_text_of_the_package_is_not_opened() -> None:
+def test_a_cache_is_of_the_text_of_all_that_a_module_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gpucf import _jit
+
+    def digests() -> list[str]:
+        _jit.source_digest.cache_clear()
+        _jit._text_and_imports.cache_clear()
+        return [_jit.source_digest(tmp_path / name) for name in ("kernel.py", "other.py")]
+
+    monkeypatch.setattr(_jit, "_PACKAGE", tmp_path)
+    (tmp_path / "deep").mkdir()
+    texts = {
+        "kernel.py": "import numpy\nif True:\n    from gpucf.keys import (\n        a,\n    )\n",
+        "keys.py": "from gpucf import deep, cells\n",
+        "deep/__init__.py": "from gpucf.deep.end import b\n",
+        "deep/end.py": "from gpucf.kernel import c\n",
+        "cells.py": "",
+        "other.py": "from numpy import array\n",
+    }
+    try:
+        for name, text in texts.items():
+            (tmp_path / name).write_text(text)
+        kernel, other = digests()
+        for name in texts.keys() - {"other.py"}:
+            (tmp_path / name).write_text(texts[name] + "d = 1\n")
+            assert digests()[0] != kernel, name
+            assert digests()[1] == other
+            (tmp_path / name).write_text(texts[name])
+        assert digests() == [kernel, other]
+    finally:
+        _jit.source_digest.cache_clear()
+        _jit._text_and_imports.cache_clear()
+
+
+def test_a_cache_of_another_text_is_not_opened() -> None:
     """Its index may name classes that are gone, so that unpickling it would raise."""
     import pickle
 
