@@ -58,12 +58,12 @@ def make_searcher(ensemble: Ensemble, cells: Cells) -> Searcher:
     masks = make_masks(ensemble, cells)
     layout = BoxLayout.of(cells, np.zeros(cells.n_features, bool))
     space = Space(
-        cells.kind, cells.code_start, layout.set_start, *_splits_by_cut(cells), cells.split_feature, cells.split_cut,
-        cells.split_set, cells.split_missing_left, cells.set_words,
+        cells.kind, cells.code_start, _gapless(cells), layout.set_start, *_splits_by_cut(cells), cells.split_feature,
+        cells.split_cut, cells.split_set, cells.split_missing_left, cells.set_words,
     )  # fmt: skip
     non_missing = _non_missing(cells, masks)
     trees = Trees(
-        ensemble.tree_start, ensemble.left, ensemble.right, cells.node_split, masks.word_start, masks.at_least,
+        ensemble.tree_start, _steps(ensemble, cells), cells.node_split, masks.word_start, masks.at_least,
         masks.at_most, masks.full, non_missing, masks.full & np.bitwise_and.reduce(non_missing, axis=0),
         masks.value, masks.value.reshape(-1),
         ensemble.tree_output, rounded_trees(ensemble), ensemble.base, _sorted_leaves(masks), _one_word(masks),
@@ -74,6 +74,22 @@ def make_searcher(ensemble: Ensemble, cells: Cells) -> Searcher:
 def _leaves_per_tree(ensemble: Ensemble) -> np.ndarray:
     owner = np.repeat(np.arange(ensemble.n_trees), np.diff(ensemble.tree_start))
     return np.bincount(owner[ensemble.leaf >= 0], minlength=ensemble.n_trees)
+
+
+def _gapless(cells: Cells) -> np.ndarray:
+    unattainable = np.isnan(cells.cell_lo) | np.isnan(cells.cell_hi)
+    unattainable[cells.code_start[1:] - 1] = False
+    return np.logical_or.reduceat(unattainable, cells.code_start[:-1]) == 0
+
+
+def _steps(ensemble: Ensemble, cells: Cells) -> np.ndarray:
+    out = np.zeros((len(cells.node_split), 4), np.int32)
+    inner = np.flatnonzero(cells.node_split >= 0)
+    split = cells.node_split[inner]
+    for column, values in enumerate((cells.split_feature[split], cells.split_cut[split])):
+        out[inner, column] = values
+    out[:, 2], out[:, 3] = ensemble.left, ensemble.right
+    return out
 
 
 def _non_missing(cells: Cells, masks: LeafMasks) -> np.ndarray:

@@ -42,20 +42,29 @@ def bound_node(d, trees, stack, scratch):
     n_out = trees.value.shape[1]
     if n_out == 2 and trees.sorted_leaves:  # a forest of two classes: one falls along the leaves, the other rises
         low_0, high_0, low_1, high_1 = sum_low[0], sum_high[0], sum_low[1], sum_high[1]
+        end = trees.word_start[0]
         for t in range(len(trees.tree_output)):
-            w = trees.word_start[t]
-            while stack.mask[d, w] == 0:
+            begin = end
+            end = trees.word_start[t + 1]
+            w = begin
+            members = stack.mask[d, w]
+            while members == 0:
                 w += 1
-            first = 64 * w + np.int64(trailing_zeros(stack.mask[d, w]))
-            w = trees.word_start[t + 1] - 1
-            while stack.mask[d, w] == 0:
+                members = stack.mask[d, w]
+            first = 2 * (64 * w + np.int64(trailing_zeros(members)))
+            w = end - 1
+            members = stack.mask[d, w]
+            while members == 0:
                 w -= 1
-            last = 64 * w + 63 - np.int64(leading_zeros(stack.mask[d, w]))
-            high_1 = high_1 + trees.value[first, 1]
-            low_0 = low_0 + trees.value[first, 0]
-            low_1 = low_1 + trees.value[last, 1]
-            high_0 = high_0 + trees.value[last, 0]
-            spread = (trees.value[first, 1] - trees.value[last, 1]) + (trees.value[last, 0] - trees.value[first, 0])
+                members = stack.mask[d, w]
+            last = 2 * (64 * w + 63 - np.int64(leading_zeros(members)))
+            first_0, first_1 = trees.flat[first], trees.flat[first + 1]
+            last_0, last_1 = trees.flat[last], trees.flat[last + 1]
+            high_1 = high_1 + first_1
+            low_0 = low_0 + first_0
+            low_1 = low_1 + last_1
+            high_0 = high_0 + last_0
+            spread = (first_1 - last_1) + (last_0 - first_0)
             scratch.spread[t] = spread
             largest = max(largest, spread)
         sum_low[0], sum_high[0], sum_low[1], sum_high[1] = low_0, high_0, low_1, high_1

@@ -8,7 +8,10 @@ from gpucf._cells import ORDERED
 from gpucf._jit import inline
 from gpucf._search_node import keep_range, keep_row, keep_sets, node_cost, range_price, word_price
 
-SHARE_OF_LARGEST = 0.3  # trees whose leaf range is at least this share of the largest take part in branching
+# Trees whose leaf range is at least this share of the largest take part in branching.
+SHARE_OF_LARGEST = 0.3
+FEW_VOTES_SHARE = 0.7
+MOST_VOTES = 48
 FLOOR = 0.1  # weight of a split whose sides cost the same
 
 
@@ -38,6 +41,22 @@ def _side_price(d, s, is_left, own, space, stack, scratch):
 
 
 @inline
+def _dearer_side(d, s, j, own, space, stack, scratch):
+    """The larger of the two least prices of the split's feature on either side of the split."""
+    if space.kind[j] == ORDERED and stack.null[d, j] == 0 and not scratch.irregular[j]:
+        cut = np.int64(space.split_cut[s])
+        mine = np.int64(own[j])
+        if mine <= cut:
+            nearest = min(max(mine, cut + 1), np.int64(stack.hi[d, j]))
+        else:
+            nearest = max(min(mine, cut), np.int64(stack.lo[d, j]))
+        return scratch.price[space.code_start[j] + nearest]
+    return max(
+        _side_price(d, s, True, own, space, stack, scratch), _side_price(d, s, False, own, space, stack, scratch)
+    )
+
+
+@inline
 def _sides(d, s, space, stack):
     """Which sides of a split the box reaches: bit 0 left, bit 1 right."""
     j = space.split_feature[s]
@@ -64,7 +83,27 @@ def _sides(d, s, space, stack):
 
 
 @inline
-def pick_split(d, budget, largest, own, space, trees, stack, scratch):
+def _open_node(d, node, space, trees, stack):
+    """The first node from `node` on down that the box reaches both sides of."""
+    while True:
+        j = np.int64(trees.step[node, 0])
+        if space.kind[j] == ORDERED and stack.null[d, j] == 0:
+            cut = trees.step[node, 1]
+            if stack.hi[d, j] <= cut:
+                sides = 1
+            elif stack.lo[d, j] > cut:
+                sides = 2
+            else:
+                return node
+        else:
+            sides = _sides(d, np.int64(trees.node_split[node]), space, stack)
+            if sides == 3:
+                return node
+        node = np.int64(trees.step[node, 1 + sides])
+
+
+@inline
+def pick_split(d, few, budget, largest, own, space, trees, stack, scratch):
     """The undecided split to branch on.
 
     Every tree with a large leaf range votes for the first split on its way down that the box reaches both sides of,
@@ -72,57 +111,57 @@ def pick_split(d, budget, largest, own, space, trees, stack, scratch):
     is cut at their weighted median, a categorical one at its heaviest split.
     """
     left_over = budget - stack.cost[d]
+    rate = 1.0 / left_over if 0.0 < left_over < np.inf else 0.0
+    least = (FEW_VOTES_SHARE if few else SHARE_OF_LARGEST) * largest
     n_touched = 0
-    best = np.int64(-1)
+    votes = 0
+    feature = np.int64(0)
+    most = 0.0
     for t in range(len(trees.tree_output)):
         spread = scratch.spread[t]
         # A share of the smallest denormal rounds to 0, and a tree without a range has no open split.
-        if spread <= 0.0 or spread < SHARE_OF_LARGEST * largest:
+        if spread <= 0.0 or spread < least:
             continue
-        node = np.int64(stack.node[d, t])
-        s = np.int64(trees.node_split[node])
-        sides = _sides(d, s, space, stack)
-        while sides != 3:
-            node = np.int64(trees.left[node] if sides == 1 else trees.right[node])
-            s = np.int64(trees.node_split[node])
-            sides = _sides(d, s, space, stack)
+        votes += 1
+        if votes > MOST_VOTES:
+            break
+        node = _open_node(d, np.int64(stack.node[d, t]), space, trees, stack)
         stack.node[d, t] = node
-        j = space.split_feature[s]
+        s = np.int64(trees.node_split[node])
+        j = np.int64(trees.step[node, 0])
         if scratch.weight[s] == 0.0:
-            far = max(
-                _side_price(d, s, True, own, space, stack, scratch),
-                _side_price(d, s, False, own, space, stack, scratch),
-            )
-            extra = far - stack.feature_price[d, j]
-            scratch.factor[s] = FLOOR + (min(extra / left_over, 1.0) if 0.0 < left_over < np.inf else 0.0)
+            extra = _dearer_side(d, s, j, own, space, stack, scratch) - stack.feature_price[d, j]
+            scratch.factor[s] = FLOOR + min(extra * rate, 1.0) if rate > 0.0 else FLOOR
             scratch.touched[n_touched] = s
             n_touched += 1
         vote = spread * scratch.factor[s]
         scratch.weight[s] += vote
-        scratch.feature_weight[j] += vote
-        if best < 0 or scratch.feature_weight[j] > scratch.feature_weight[space.split_feature[best]]:
-            best = s
-    feature = space.split_feature[best]
+        weight = scratch.feature_weight[j] + vote
+        scratch.feature_weight[j] = weight
+        if weight > most:
+            most = weight
+            feature = j
+    best = np.int64(-1)
     if space.kind[feature] == ORDERED and stack.null[d, feature] == 0:
-        half = 0.5 * scratch.feature_weight[feature]
+        half = 0.5 * most
         total = 0.0
-        i = space.cut_start[space.code_start[feature] + stack.lo[d, feature]]
-        while total < half and i < len(space.by_cut):  # rounding may leave the sum short of its half by little
-            s = space.by_cut[i]
-            if space.split_feature[s] != feature:
-                break
+        first = space.code_start[feature]
+        for i in range(space.cut_start[first + stack.lo[d, feature]], space.cut_start[first + stack.hi[d, feature]]):
+            s = np.int64(space.by_cut[i])
             if scratch.weight[s] > 0.0:
                 total += scratch.weight[s]
                 best = s
-            i += 1
+                if total >= half:
+                    break
     else:
         for i in range(n_touched):
             s = scratch.touched[i]
-            if space.split_feature[s] == feature and scratch.weight[s] > scratch.weight[best]:
+            if space.split_feature[s] == feature and (best < 0 or scratch.weight[s] > scratch.weight[best]):
                 best = s
     for i in range(n_touched):
-        scratch.weight[scratch.touched[i]] = 0.0
-        scratch.feature_weight[space.split_feature[scratch.touched[i]]] = 0.0
+        s = scratch.touched[i]
+        scratch.weight[s] = 0.0
+        scratch.feature_weight[space.split_feature[s]] = 0.0
     return best
 
 

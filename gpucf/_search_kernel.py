@@ -24,6 +24,7 @@ from gpucf._search_polish import polish
 INFEASIBLE, OPTIMAL, LIMIT, ASKED, TOO_DEEP = 0, 1, 2, 3, 4
 GROWTH = 1.7
 DIVE_FROM = 300  # nodes after which a row without an answer looks for any
+FEW_VOTES_UNTIL = 20  # nodes: most rows need no more, and fewer voters make each of theirs quicker
 GUESS = 0.5  # of the usual cost of earlier rows: the first budget
 
 
@@ -38,7 +39,7 @@ def _search_row(row, node_limit, learn, stop, rule, space, trees, prices, stack,
     price = scratch.price
     displacement = scratch.displacement
     fill_tables(prices, row, own, rows.values[row], space.kind, space.code_start, price, displacement)
-    survey_prices(own, space, scratch)
+    survey_prices(prices, own, space, scratch)
     best_cost = rows.cost[row]
     best_total = np.inf
     if best_cost < np.inf:
@@ -54,9 +55,9 @@ def _search_row(row, node_limit, learn, stop, rule, space, trees, prices, stack,
     budget = bound
     if budget <= 0.0:
         budget = np.inf
-        for code in range(space.code_start[-1]):
-            if 0.0 < price[code] < budget:
-                budget = price[code]
+        for j in range(len(own)):
+            if scratch.cheapest[j] > 0.0:
+                budget = min(budget, scratch.cheapest[j])
         # What rows before this one cost: most rows then need few passes, and passes decide nothing but the work.
         budget = max(budget, GUESS * scratch.usual[0])
     status = LIMIT
@@ -98,7 +99,8 @@ def _search_row(row, node_limit, learn, stop, rule, space, trees, prices, stack,
                 if rule.compound:
                     largest = weigh_spreads(rule, trees, scratch)
                 if largest > 0.0:
-                    s = pick_split(d, min(pass_budget, best_cost), largest, own, space, trees, stack, scratch)
+                    few = nodes < FEW_VOTES_UNTIL
+                    s = pick_split(d, few, min(pass_budget, best_cost), largest, own, space, trees, stack, scratch)
                 else:
                     label = settled_label(rule, d, space, stack, scratch.sum_low, scratch.raw_low, rows.asked,
                                            rows.asked_label, scratch.codes)  # fmt: skip

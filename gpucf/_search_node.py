@@ -14,11 +14,12 @@ EPS = 2.220446049250313e-16
 
 
 @inline
-def survey_prices(own, space, scratch):
+def survey_prices(prices, own, space, scratch):
     """What a row's tables say of whole features: see `Scratch`.
 
     Prices and displacements that rise away from the row's own code are least at the code nearest to it; where one of
-    them does not, a range has to be searched through (design, section 5).
+    them does not, a range has to be searched through (design, section 5). Those that `fill_tables` makes without
+    further ado rise by construction, so that only the neighbours of the own code are looked at.
     """
     price = scratch.price
     displacement = scratch.displacement
@@ -29,7 +30,24 @@ def survey_prices(own, space, scratch):
         dearest = 0.0
         cheapest = np.inf
         irregular = False
-        if space.kind[j] == ORDERED:
+        if space.kind[j] != ORDERED:
+            for code in range(first, last + 1):
+                if price[code] < np.inf:
+                    dearest = max(dearest, price[code])
+                    if code != mine:
+                        cheapest = min(cheapest, price[code])
+        elif space.gapless[j] and not prices.special[j] and len(prices.barred) == 0:
+            code = mine - 1
+            while code > first and price[code] == 0.0:
+                code -= 1
+            if code >= first and price[code] > 0.0:
+                cheapest = price[code]
+            code = mine + 1
+            while code < last and price[code] == 0.0:
+                code += 1
+            if code < last and price[code] > 0.0:
+                cheapest = min(cheapest, price[code])
+        else:
             if mine == last:
                 for code in range(first, last):
                     irregular = irregular or price[code] < np.inf
@@ -38,12 +56,9 @@ def survey_prices(own, space, scratch):
                     irregular |= price[code] < price[code + 1] or displacement[code] < displacement[code + 1]
                 for code in range(mine, last - 1):
                     irregular |= price[code] > price[code + 1] or displacement[code] > displacement[code + 1]
-        else:
             for code in range(first, last + 1):
-                if price[code] < np.inf:
-                    dearest = max(dearest, price[code])
-                    if code != mine:
-                        cheapest = min(cheapest, price[code])
+                if 0.0 < price[code] < cheapest:
+                    cheapest = price[code]
         scratch.irregular[j] = irregular
         scratch.dearest[j] = dearest
         scratch.cheapest[j] = cheapest

@@ -9,11 +9,13 @@ class Space(NamedTuple):
     """Features and splits (see `Cells`); `set_start` counts words of categorical features only.
 
     ``by_cut`` holds the splits of ordered features by feature and cut; for code `k` of feature `j`, those with cuts of
-    at least `k` start at ``cut_start[code_start[j] + k]``.
+    at least `k` start at ``cut_start[code_start[j] + k]``. ``gapless``: every code of the feature, "missing" apart, has
+    an attainable value.
     """
 
     kind: Any
     code_start: Any
+    gapless: Any
     set_start: Any
     by_cut: Any
     cut_start: Any
@@ -30,12 +32,12 @@ class Trees(NamedTuple):
     ``non_missing`` holds, by feature, the leaves that some code other than "missing" leaves reachable, ``none_missing``
     those that are so for all features. ``sorted_leaves``: in every tree all outputs are monotone along the leaves, so
     that the first and the last reachable leaf hold the extremes of every output. ``flat`` is `value` in one dimension.
-    ``rounds``: see `rounded_trees`. ``one_word``: one number per leaf, and no tree has more than 64 leaves.
+    ``step``: feature, cut, left and right child of each node, side by side. ``rounds``: see `rounded_trees`.
+    ``one_word``: one number per leaf, and no tree has more than 64 leaves.
     """
 
     tree_start: Any
-    left: Any
-    right: Any
+    step: Any
     node_split: Any
     word_start: Any
     at_least: Any
@@ -74,7 +76,8 @@ class Scratch(NamedTuple):
     """Work space of one thread.
 
     ``irregular``: ordered features in which prices or displacements do not rise away from the row's own code.
-    ``dearest``, ``cheapest``: of the moves of each feature that are permitted.
+    ``dearest``, ``cheapest``: of the moves of each feature that are permitted; `dearest` of categorical ones only, and
+    `cheapest` of ordered ones without those that cost nothing.
     """
 
     price: Any

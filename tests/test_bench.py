@@ -6,11 +6,12 @@ import importlib
 import importlib.util
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn import ensemble
 
+import gpucf
 from gpucf import _search
 
 BENCH = Path(__file__).parents[1] / "bench"
@@ -88,26 +89,17 @@ def test_the_tables_of_the_benchmarks(bench):
     assert spam.y.sum() == 1813
 
 
-def test_times_of_rows_are_those_of_the_kernel_alone(bench, monkeypatch):
+def test_times_of_rows_come_from_the_usual_query(bench):
     row_times = bench("row_times")
-    now = 0
-
-    def kernel(which, ns):
-        nonlocal now
-        now += 500 + (ns if len(which) else 0)
-
-    def query(X):
-        assert _search._ROWS_PER_TASK == 1
-        for row, ns in [(0, 1000), (2, 3000), (0, 2000)]:  # row 0 is put off once, row 1 not searched
-            _search.search_rows(np.array([row]), ns)
-        return "result"
-
-    monkeypatch.setattr(row_times, "time", SimpleNamespace(perf_counter_ns=lambda: now))
-    monkeypatch.setattr(_search, "search_rows", kernel)
-    engine = SimpleNamespace(method="search", n_threads=1, query=query)
-    result, us = row_times.timed_query(engine, np.zeros((3, 1)))
-    assert (result, us.tolist()) == ("result", [3.0, 0.0, 3.0])
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3)).astype(np.float32)
+    model = ensemble.RandomForestClassifier(9, max_depth=4, random_state=0).fit(X, X.sum(axis=1) > 0)
+    engine = gpucf.Engine(model, background=X, method="search", n_threads=1)
+    usual = engine.query(X[:20])
+    kernel = _search.search_rows
+    result, us = row_times.timed_query(engine, X[:20])
+    assert result.counterfactuals.tobytes() == usual.counterfactuals.tobytes()
+    assert np.array_equal(us > 0, result.visits > 0)
     assert _search.search_rows is kernel
-    engine.n_threads = 2
     with pytest.raises(ValueError, match="n_threads=1"):
-        row_times.timed_query(engine, np.zeros((3, 1)))
+        row_times.timed_query(gpucf.Engine(model, background=X, method="search", n_threads=2), X[:2])
