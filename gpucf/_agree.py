@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpucf._change_rules import ChangeRules
 from gpucf._ensemble import Ensemble, Member
 from gpucf._errors import ModelError, OptionError
 from gpucf._judge import Judge
@@ -34,7 +35,8 @@ class Agreed:
     """Members beside the user's model, their judges, and what they must say.
 
     ``fixed`` conditions hold of every answer. A member in ``same_class`` must give one of the classes that the
-    alternative allows the user's model. ``open_again`` gives each judge anew, where the engine was pickled.
+    alternative allows the user's model. ``demands`` are those of `changes`, which hold where a row's way of keeping a
+    rule about moves demands them. ``open_again`` gives each judge anew, where the engine was pickled.
     """
 
     members: tuple[Member, ...] = ()
@@ -42,6 +44,8 @@ class Agreed:
     fixed: tuple[Condition, ...] = ()
     same_class: tuple[int, ...] = ()
     rules: Rules | None = None
+    changes: ChangeRules | None = None
+    demands: tuple[Condition, ...] = ()
     open_again: tuple[Callable[[], Judge | None], ...] = ()
 
     def __bool__(self) -> bool:
@@ -56,11 +60,32 @@ class Agreed:
 
     def with_rules(self, rules: Rules, main: Ensemble) -> Agreed:
         """With rules as one more member."""
-        members = (*self.members, Member(rules.ensemble(main), np.arange(main.n_features)))
+        more = self._with_member(rules.ensemble(main), rules.judge)
+        return replace(more, fixed=(*self.fixed, _at_least_0(more.members)), rules=rules)
+
+    def with_changes(self, changes: ChangeRules, main: Ensemble) -> Agreed:
+        """With the conditions of rules about moves as further members."""
+        out, demands = self, []
+        ensembles = changes.ensembles(main)
+        for condition, ensemble in zip(changes.conditions, ensembles, strict=False):
+            out = out._with_member(ensemble, condition.judge)
+            demands.append(_at_least_0(out.members))
+        for ensemble in ensembles[len(changes.conditions) :]:  # it says nothing, but tells values apart
+            out = out._with_member(ensemble, _no_judge)
+        return replace(out, changes=changes, demands=tuple(demands))
+
+    def _with_member(self, ensemble: Ensemble, judge: Callable[[], Judge | None]) -> Agreed:
+        member = Member(ensemble, np.arange(ensemble.n_features))
         return replace(
-            self, members=members, judges=(*self.judges, rules.judge()), fixed=(*self.fixed, _at_least_0(members)),
-            rules=rules, open_again=(*self.open_again, rules.judge),
+            self, members=(*self.members, member), judges=(*self.judges, judge()),
+            open_again=(*self.open_again, judge),
         )  # fmt: skip
+
+    def check_rows(self, X: np.ndarray) -> None:
+        """Refuse rows that some rule cannot tell apart."""
+        for rules in (self.rules, self.changes):
+            if rules is not None:
+                rules.check_rows(X)
 
     def conditions(self, main: Ensemble, alternative: Sequence[Condition]) -> list[Condition]:
         """What one alternative of a target demands of the members.

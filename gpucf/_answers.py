@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -35,6 +35,10 @@ class Answers:
         """Take over what another run found for some rows."""
         for name in ("codes", "cost", "lower_bound", "proved", "visits"):
             getattr(self, name)[rows] = getattr(other, name)[rows]
+
+    def copy(self) -> Answers:
+        """Arrays of their own."""
+        return Answers(*(getattr(self, f.name).copy() for f in fields(self)))
 
     @classmethod
     def none_yet(cls, own: np.ndarray) -> Answers:

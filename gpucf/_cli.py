@@ -103,6 +103,7 @@ def _add_query(commands: argparse._SubParsersAction[_Parser]) -> None:
         help='NAME=COL1,COL2; or JSON {"NAME": [...]}, or its file',
     )
     add("--features", action="append", default=[], metavar="F", help='YAML or JSON file, or JSON {"age": "integer"}')
+    add("--rule", action="append", default=[], metavar="R", help='what must hold between columns, such as "a <= b"')
     add("--iterations", metavar="N", help='rounds of the model to use: a count, or "all"')
     add("--trust-pickle", action="store_true", help="open a pickled model; a pickle can run any code")
     add("--threads", type=int, metavar="N", help="threads (all cores); answers do not depend on it")

@@ -76,7 +76,10 @@ def features(option: str, texts: list[str]) -> dict[str, Any] | None:
             raise OptionError(
                 f'{option} is {text!r}; give a .yaml or .json file, or JSON such as {{"age": "integer"}}.'
             )
+        both = [source["rules"] for source in (out, given) if isinstance(source.get("rules"), list)]
         out.update(given)
+        if len(both) == 2:
+            out["rules"] = both[0] + both[1]
     return out or None
 
 
@@ -132,6 +135,7 @@ def canonical(args: argparse.Namespace) -> dict[str, Any]:
         "region": args.regions,
         "one_hot": one_hot("--one-hot", args.one_hot),
         "features": features("--features", args.features),
+        "rules": args.rule or None,
         "iterations": iterations("--iterations", args.iterations),
         "node_limit": node_limit("--node-limit", args.node_limit),
         "time_limit_s": time_limit("--time-limit", args.time_limit),

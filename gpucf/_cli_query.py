@@ -52,7 +52,8 @@ def run_query(args: argparse.Namespace) -> int:
             raise OptionError(f"--scale {options['scale']} needs --background; units are not taken from a stream.")
     engine = Engine(
         paths.model, background, features=options["features"], one_hot=options["one_hot"],
-        iterations=options["iterations"], trust_pickle=args.trust_pickle, n_threads=args.threads,
+        rules=options["rules"], iterations=options["iterations"],
+        trust_pickle=args.trust_pickle, n_threads=args.threads,
         method=args.method, max_regions=args.max_regions,
     )  # fmt: skip
     prints = {name: Fingerprint.of(path, name) for name, path in paths.inputs().items()}
@@ -232,7 +233,7 @@ class _Run:
         batch = _blank_to_null(batch, self.engine.ensemble)
         # Here the rows have their numbers in the whole table; the engine counts within the batch.
         read_table(batch, self.engine.ensemble, self.source.path.name, carry, first_row=first_row)
-        given = {k: v for k, v in self.options.items() if k not in ("one_hot", "features", "iterations")}
+        given = {k: v for k, v in self.options.items() if k not in ("one_hot", "features", "rules", "iterations")}
         if given["time_limit_s"] is not None:  # a limit for the table, not for each batch
             given["time_limit_s"] = max(given["time_limit_s"] - self.answering_s, 1e-9)
         start = time.perf_counter()

@@ -15,13 +15,15 @@ import numpy as np
 from gpucf._agree import agreements
 from gpucf._answers import Answers
 from gpucf._cells import Cells, code_rows
+from gpucf._change_rules import make_change_rules
 from gpucf._costs import CostModel, make_cost_model
 from gpucf._declare import check_dtypes, check_may_be_missing, make_domain
 from gpucf._ensemble import Ensemble, Member
 from gpucf._errors import ModelError, OptionError, TableError
 from gpucf._face_growth import grow_boxes
 from gpucf._features import Features
-from gpucf._groups import Group, part_of, read_margin, wishes_by_row
+from gpucf._given import read_count, read_limits, read_margin
+from gpucf._groups import Group, part_of, wishes_by_row
 from gpucf._judge import Judge
 from gpucf._labels import labels_from_sums
 from gpucf._limits import named_columns, row_bounds
@@ -29,14 +31,16 @@ from gpucf._loaders import load_model, open_judge
 from gpucf._measures import Population, column_scales
 from gpucf._merge import merge
 from gpucf._moves import FeatureCost, moved_values
-from gpucf._options import further_answers, only_these
+from gpucf._options import Answering, only_these
+from gpucf._parts import Space
 from gpucf._planner import METHODS, Limits, Planner, Question
 from gpucf._predict import predict_sums
 from gpucf._prices import LARGEST_PRICE
 from gpucf._region import Regions
 from gpucf._regionmap import RegionMap, load_region_map
 from gpucf._result import ALREADY, FEASIBLE, INFEASIBLE, OPTIMAL, UNKNOWN, Result
-from gpucf._rules import make_rules
+from gpucf._rule_text import has_moves, read_rule
+from gpucf._rules import checked_rules, make_rules, names_of
 from gpucf._special import with_special
 from gpucf._table import Table, read_table, with_values
 from gpucf._targets import class_target, own_label_targets, resolve_target
@@ -126,17 +130,15 @@ class Engine:
         self._space = self._merged()
         self.features = Features.of(features)
         self.domain = make_domain(self._space, table, self.features, one_hot)
-        if rules is not None:
-            kept = make_rules(rules, self.ensemble, self.domain, self._space.attainable_dtype)
-            self._agreed = self._agreed.with_rules(kept, self.ensemble)
-            self._space = self._merged()
+        if rules is not None or self.features.rules:
+            self._add_rules((*self.features.rules, *([] if rules is None else checked_rules(rules))))
         self._population = None if table is None else Population(table.values)
         self._scales = None if table is None else {
             name: column_scales(table.values, name, self.ensemble.n_features) for name in ("range", "std", "mad", "iqr")
         }  # fmt: skip
         self._planner = Planner(
-            self._space, self.domain, method, _count("n_threads", n_threads, os.cpu_count() or 1),
-            _count("max_regions", max_regions, 1),
+            self._space, self.domain, method, read_count("n_threads", n_threads, os.cpu_count() or 1),
+            read_count("max_regions", max_regions, 1),
         )  # fmt: skip
         _log.info(
             "%s: %d trees, %d columns, %d features after folding", self.ensemble.model_type, self.ensemble.n_trees,
@@ -177,6 +179,18 @@ class Engine:
 
     def _merged(self) -> Ensemble:
         return merge([Member(self.ensemble, np.arange(self.ensemble.n_features)), *self._agreed.members])
+
+    def _add_rules(self, texts: Sequence[str]) -> None:
+        names, dtype = names_of(self.ensemble, self.domain), self._space.attainable_dtype
+        read = [(text, read_rule(text, names)) for text in texts]
+        static = [rule for rule in read if not has_moves(rule[1])]
+        moving = [rule for rule in read if has_moves(rule[1])]
+        if static:
+            self._agreed = self._agreed.with_rules(make_rules(static, names, self.domain, dtype), self.ensemble)
+        if moving:
+            changes = make_change_rules(moving, names, self.domain, dtype)
+            self._agreed = self._agreed.with_changes(changes, self.ensemble)
+        self._space = self._merged()
 
     def _judges(self) -> list[Judge | None]:
         return [self.judge, *self._agreed.judges]
@@ -277,8 +291,7 @@ class Engine:
         carry = self._carried(carry, limits, immutable)
         table = read_table(X, self.ensemble, "X", carry)
         check_dtypes(self._space, self.domain, table)
-        if self._agreed.rules is not None:
-            self._agreed.rules.check_rows(table.values)
+        self._agreed.check_rows(table.values)
         cells, own_codes, values = self._codes(table)
         costs = make_cost_model(
             cells,
@@ -298,17 +311,23 @@ class Engine:
         check_may_be_missing(cells, table, costs.prices.enter_price)
         if only is not None:
             costs = only_these(costs, cells, self.ensemble.feature_names, only)
-        n_options = _count("options", options, 1)
-        budget = _budget(node_limit, time_limit_s)
+        n_options = read_count("options", options, 1)
+        if region and self._agreed.changes is not None:
+            raise OptionError(
+                "region=True is not for engines with rules about moves: what may move in a box would depend on what "
+                "else does. Drop those rules, or ask for options."
+            )
+        budget = read_limits(node_limit, time_limit_s)
         groups = self._groups(target, margin, table)
         prepared = time.perf_counter()
         nearest, how = self._answer(groups, cells, costs, own_codes, values, budget, progress)
+        space = Space(self._planner, cells, costs, own_codes, values, self._agreed.demands)
+        answering = Answering(space, groups, table.values, self._agreed.changes)
+        nearest = answering.keeping_rules(nearest, budget.after(start))
         searched = time.perf_counter()
         result = self._result(table, groups, cells, costs, nearest, own_codes, values, carry)
         if n_options > 1:
-            further = further_answers(
-                self._planner, groups, cells, costs, own_codes, values, nearest, n_options, budget.after(start)
-            )
+            further = answering.further(nearest, n_options, budget.after(start))
             ranks = [self._result(table, groups, cells, costs, a, own_codes, values, carry) for a in further]
             result = replace(result, _further=tuple(ranks))
         if region:
@@ -431,7 +450,9 @@ class Engine:
             already[group.rows] = group.already
         after, changed = moved_values(table.values, cells, costs.prices, own_codes, nearest.codes)
         counterfactuals = with_values(table, self.ensemble, after, changed)
-        verified_by = verify(self._space, self._judges(), groups, table, counterfactuals, found | already, carry)
+        verified_by = verify(
+            self._space, self._judges(), groups, table, counterfactuals, found | already, carry, self._agreed.changes
+        )
         cost = np.where(already, 0.0, costs.report(nearest.cost))
         bound = np.where(already, 0.0, costs.report(nearest.lower_bound))
         ended = np.where(found, OPTIMAL, INFEASIBLE)
@@ -473,21 +494,3 @@ def _check_costs(cost: np.ndarray) -> None:
             f"row {over[0]}: the cost of its nearest counterfactual exceeds {LARGEST_PRICE:g} and cannot be "
             "computed in float64. Use a larger scale, smaller weights or another cost, or drop the row."
         )
-
-
-def _count(option: str, value: Any, default: int) -> int:
-    if value is None:
-        return default
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise OptionError(f"{option} is {value!r}; give a whole number of at least 1.")
-    return int(value)
-
-
-def _budget(node_limit: Any, time_limit_s: Any) -> Limits:
-    nodes = None if node_limit is None else _count("node_limit", node_limit, 1)
-    if time_limit_s is None:
-        return Limits(nodes, None)
-    real = isinstance(time_limit_s, int | float | np.number) and not isinstance(time_limit_s, bool)
-    if not real or not float(time_limit_s) > 0.0:
-        raise OptionError(f"time_limit_s is {time_limit_s!r}; give a number of seconds above 0.")
-    return Limits(nodes, float(time_limit_s))

@@ -83,6 +83,8 @@ class Features:
         ``missing`` : "keep", or {"leave": {"to": value or list, "price": 1}, "enter": 1}: whether a missing value may
         be filled, with what, and whether one may become missing
         ``low_from``, ``high_from``, ``immutable_from`` : columns of the table that hold these for each row
+
+        The name ``rules`` with a list of texts says what must hold between columns, as ``Engine(..., rules=...)``.
     notes : dict, optional
         Lines about an entry, by its name: comments in a YAML file.
 
@@ -102,6 +104,7 @@ class Features:
     given: Mapping[str, Any] = field(default_factory=dict)
     notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False, compare=False)
     entries: Mapping[str, Feature] = field(init=False, repr=False, compare=False)
+    rules: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.given, Mapping):
@@ -109,7 +112,11 @@ class Features:
                 f"features is a {type(self.given).__name__}; give a dict from column name to kind, or to a dict of "
                 "what may change."
             )
-        object.__setattr__(self, "entries", {str(name): _entry(name, wish) for name, wish in self.given.items()})
+        has_rules = isinstance(self.given.get("rules"), list | tuple)  # else "rules" is the name of a column
+        rules = _rules(self.given["rules"]) if has_rules else ()
+        entries = {str(n): _entry(n, wish) for n, wish in self.given.items() if not (has_rules and n == "rules")}
+        object.__setattr__(self, "rules", rules)
+        object.__setattr__(self, "entries", entries)
 
     @classmethod
     def of(cls, features: Any) -> Features:
@@ -148,6 +155,13 @@ class Features:
 
     def __getitem__(self, name: str) -> Feature:
         return self.entries[name]
+
+
+def _rules(texts: list[Any] | tuple[Any, ...]) -> tuple[str, ...]:
+    for text in texts:
+        if not isinstance(text, str):
+            raise OptionError(f"features['rules'] holds {text!r}; give texts such as 'a <= b'.")
+    return tuple(texts)
 
 
 def _entry(name: Any, wish: Any) -> Feature:

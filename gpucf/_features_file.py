@@ -118,6 +118,9 @@ def yaml_text(features: Features, title: str = "") -> str:
     lines = [f"# {line}" for line in title.splitlines()]
     for name, wish in features.given.items():
         wish = _plain(name, wish)
+        if isinstance(wish, list) and name == "rules":
+            lines += [""] * bool(lines) + ["rules:" + " []" * (not wish)] + [f"  - {_scalar(text)}" for text in wish]
+            continue
         entry = {"kind": wish} if isinstance(wish, str) else wish
         if not isinstance(entry, dict):
             raise OptionError(f"features[{name!r}] is {entry!r}, which cannot be written to a file.")

@@ -88,11 +88,3 @@ def part_of(progress: Callable[[int, int], None], before: int, n_part: int, n_to
         progress(before + (n_part * done // of if of else n_part), n_total)
 
     return tell
-
-
-def read_margin(margin: Any) -> float:
-    """By how much a score shall go beyond what just suffices."""
-    real = isinstance(margin, int | float | np.number) and not isinstance(margin, bool)
-    if not real or not np.isfinite(margin) or margin < 0:
-        raise OptionError(f"margin is {margin!r}; give a finite number of at least 0.")
-    return float(margin)

@@ -1,8 +1,8 @@
 """Rules between columns as a person writes them: read into small nested tuples, and evaluated.
 
 A rule is a condition, or ``if condition then condition``. Conditions are comparisons of sums of columns and numbers,
-and memberships (``job in {clerk, 'self-employed'}``), joined by ``and``, ``or``, ``not``. Python's own parser reads the
-text; what is not listed here is refused.
+memberships (``job in {clerk, 'self-employed'}``), and moves (``degree changes``, ``age rises``, ``debt falls``), joined
+by ``and``, ``or``, ``not``. Python's own parser reads the text; what is not listed here is refused.
 
 Numbers are float64, and computed in the order in which they are written, as Python does: the rule means the same in
 the caller's own check. Evaluation is by intervals, which are sound because each rounded operation is monotone in each
@@ -23,6 +23,9 @@ import numpy as np
 from gpucf._errors import OptionError
 
 Node = tuple[Any, ...]
+CHANGES, RISES, FALLS = "changes", "rises", "falls"
+# A name before one of these words; what stands in quotes is passed over.
+_MOVE = re.compile(rf"'[^']*'|\"[^\"]*\"|\b(?!(?:not|and|or|in|is|if)\b)([^\W\d]\w*)\s+({CHANGES}|{RISES}|{FALLS})\b")
 _TOKEN = re.compile(r"`[^`]*`|'[^']*'|\"[^\"]*\"|[<>=!]=|=|[^`'\"<>=!]+|.", re.DOTALL)
 _COMPARE: dict[type, str] = {
     ast.LtE: "<=", ast.Lt: "<", ast.GtE: ">=", ast.Gt: ">", ast.Eq: "=", ast.NotEq: "!=",
@@ -63,7 +66,8 @@ def read_rule(text: Any, names: Names) -> Node:
     """The condition that a rule states.
 
     Nodes are ("number", x), ("column", name), ("member", group, position), ("+", x, y) and so on, ("neg", x),
-    ("<=", x, y) and so on, ("in", column, numbers or codes), ("and", ...), ("or", ...), ("not", x).
+    ("<=", x, y) and so on, ("in", column, numbers or codes), ("moves", name, way), ("and", ...), ("or", ...),
+    ("not", x).
 
     Raises
     ------
@@ -88,6 +92,11 @@ class _Reader:
     def refuse(self, why: str) -> OptionError:
         return OptionError(f"rule {self.text!r}: {why}")
 
+    def shown(self, e: ast.expr) -> str:
+        """An expression as the person wrote it, nearly."""
+        text = re.sub(r"__move_(\w+?)\((\w+)\)", r"\2 \1", ast.unparse(e))
+        return re.sub(r"__column_(\d+)", lambda m: f"`{self.quoted[int(m[1])]}`", text)
+
     def parsed(self, part: str) -> ast.expr:
         try:
             return ast.parse(self._as_python(part).strip(), mode="eval").body
@@ -104,18 +113,31 @@ class _Reader:
                 self.quoted.append(token[1:-1])
                 token = f"__column_{len(self.quoted) - 1}"
             out.append("==" if token == "=" else token)
-        return "".join(out)
+        return _MOVE.sub(lambda m: f"__move_{m[2]}({m[1]})" if m[1] else m[0], "".join(out))
 
     def condition(self, e: ast.expr) -> Node:
         if isinstance(e, ast.BoolOp):
             return ("and" if isinstance(e.op, ast.And) else "or", *map(self.condition, e.values))
         if isinstance(e, ast.UnaryOp) and isinstance(e.op, ast.Not):
             return ("not", self.condition(e.operand))
+        if isinstance(e, ast.Call) and isinstance(e.func, ast.Name) and e.func.id.startswith("__move_"):
+            return self._move(e.args[0], e.func.id.removeprefix("__move_"))
         if not isinstance(e, ast.Compare):
-            raise self.refuse(f"{ast.unparse(e)!r} is no comparison, but one is needed there.")
+            raise self.refuse(f"{self.shown(e)!r} is no comparison, but one is needed there.")
         sides = [e.left, *e.comparators]
         parts = [self._comparison(a, op, b) for a, op, b in zip(sides, e.ops, sides[1:], strict=False)]
         return parts[0] if len(parts) == 1 else ("and", *parts)
+
+    def _move(self, e: ast.expr, way: str) -> Node:
+        name = self._name(e) if isinstance(e, ast.Name) else ""
+        if name in self.names.members:
+            group = self.names.members[name][0]
+            raise self.refuse(f"{name!r} moves with its group; say '{group} {way}'.")
+        if name not in self.names.variables:
+            self._column(name)  # says which there are
+        if way != CHANGES and self.names.variables[name].labels is not None:
+            raise self.refuse(f"{name!r} holds categories, which have no order; say '{name} {CHANGES}'.")
+        return ("moves", name, way)
 
     def _comparison(self, a: ast.expr, op: ast.cmpop, b: ast.expr) -> Node:
         if isinstance(op, ast.In | ast.NotIn):
@@ -129,7 +151,7 @@ class _Reader:
         for one, other in ((a, b), (b, a)):
             if self._categorical(one) is not None:
                 if sign not in ("=", "!="):
-                    raise self.refuse(f"{ast.unparse(one)!r} holds categories, which have no order; use =, != or in.")
+                    raise self.refuse(f"{self.shown(one)!r} holds categories, which have no order; use =, != or in.")
                 node = self._membership(one, [other])
                 return node if sign == "=" else ("not", node)
         return (sign, self.number(a), self.number(b))
@@ -151,7 +173,7 @@ class _Reader:
             if label is not None and len(found) == 1:
                 return float(found[0])
         shown = ", ".join(repr(labels[0]) for labels in known[:8]) + (", ..." if len(known) > 8 else "")
-        raise self.refuse(f"{ast.unparse(e)} is no category of {variable.name!r}, which has {shown}.")
+        raise self.refuse(f"{self.shown(e)} is no category of {variable.name!r}, which has {shown}.")
 
     def _name(self, e: ast.Name) -> str:
         found = re.fullmatch(r"__column_(\d+)", e.id)
@@ -173,7 +195,7 @@ class _Reader:
                 return inner
             return ("number", -inner[1]) if inner[0] == "number" else ("neg", inner)
         if not isinstance(e, ast.BinOp) or type(e.op) not in _ARITHMETIC:
-            raise self.refuse(f"{ast.unparse(e)!r} is neither a column, nor a number, nor made of them by + - * /.")
+            raise self.refuse(f"{self.shown(e)!r} is neither a column, nor a number, nor made of them by + - * /.")
         sign, a, b = _ARITHMETIC[type(e.op)], self.number(e.left), self.number(e.right)
         if sign == "/" and (b[0] != "number" or b[1] == 0.0):
             raise self.refuse("divides by something that is no number other than 0.")
@@ -214,6 +236,11 @@ def walk(node: Node) -> Iterator[Node]:
     for part in node[1:]:
         if isinstance(part, tuple) and part and isinstance(part[0], str):
             yield from walk(part)
+
+
+def has_moves(node: Node) -> bool:
+    """Whether a condition speaks of moves, not only of where they end."""
+    return any(part[0] == "moves" for part in walk(node))
 
 
 Interval = tuple[Any, Any]

@@ -1,4 +1,4 @@
-"""The decision tree of a rule: 0 where it is kept, -1 where it is broken, with equal neighbours joined."""
+"""The decision tree of a rule: 0 where it is kept, less where it is broken, with equal neighbours joined."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ MOST_LEAVES = 4_096
 class RuleTree:
     """The decision tree of one rule; `arrays` are those of `TreeBuilder.add_tree`."""
 
-    def __init__(self, rule: Rule, builder: TreeBuilder, allows_missing: np.ndarray) -> None:
-        self.rule, self.builder, self.allows_missing = rule, builder, allows_missing
+    def __init__(self, rule: Rule, builder: TreeBuilder, allows_missing: np.ndarray, broken: float) -> None:
+        self.rule, self.builder, self.allows_missing, self.broken = rule, builder, allows_missing, broken
         self.nodes: list[list[Any]] = []  # feature, threshold, left, right, missing_left, value, category set
         self.n_leaves = 0
         self._missing(0)
@@ -46,7 +46,7 @@ class RuleTree:
 
     def _below(self, holds: np.ndarray, k: int) -> int:
         if holds.all() or not holds.any():
-            return self._leaf(0.0 if holds.all() else -1.0)
+            return self._leaf(0.0 if holds.all() else self.broken)
         pieces = self.rule.pieces[k]
         if pieces.variable.labels is not None:
             return self._categories(holds, k)

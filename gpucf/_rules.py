@@ -23,12 +23,13 @@ from gpucf._domain import BOOLEAN, CATEGORICAL, INTEGER, Domain, Grid
 from gpucf._ensemble import Ensemble, TreeBuilder
 from gpucf._errors import OptionError, TableError
 from gpucf._judge import Judge
-from gpucf._rule_text import Names, Node, Variable, read_rule, truth, walk
+from gpucf._rule_text import Names, Node, Variable, truth, walk
 from gpucf._rule_tree import RuleTree
 
 if TYPE_CHECKING:
     from gpucf._table import Table
 
+RULES = "the rules as written"  # who checks them, in `Result.verified_by`
 MOST_VALUES = 2_000  # of one column's grid
 MOST_COMBINATIONS = 1 << 22
 
@@ -100,21 +101,21 @@ class Rules:
 
     rules: tuple[Rule, ...]
 
-    def ensemble(self, main: Ensemble) -> Ensemble:
-        """A tree for each rule: 0 where it is kept, -1 where it is broken."""
-        builder = TreeBuilder("rules", main.n_features, np.float64, np.float64)
+    def ensemble(self, main: Ensemble, broken: float = -1.0) -> Ensemble:
+        """A tree for each rule: 0 where it is kept, `broken` where it is not."""
+        builder = new_builder(main)
         for rule in self.rules:
-            tree = RuleTree(rule, builder, main.allows_missing)
-            builder.add_tree(*tree.arrays())
-        return builder.build(
-            0.0, library="gpucf", model_type="rules", task="regression", feature_names=main.feature_names,
-            has_names=main.has_names, classes=None, allows_missing=main.allows_missing, decision="none",
-            probability="none", categories=main.categories,
-        )  # fmt: skip
+            builder.add_tree(*RuleTree(rule, builder, main.allows_missing, broken).arrays())
+        return as_model(builder, main)
+
+    def kept(self, X: np.ndarray) -> np.ndarray:
+        """Whether each row keeps all rules."""
+        out: np.ndarray = np.all([rule.kept(X) for rule in self.rules], axis=0)
+        return out
 
     def judge(self) -> Judge:
         """Rules evaluated on the numbers of a table, without trees."""
-        return Judge("the rules as written", self._broken, self._broken, self._broken, rows=_numbers_of)
+        return Judge(RULES, self._broken, self._broken, self._broken, rows=_numbers_of)
 
     def _broken(self, X: np.ndarray) -> np.ndarray:
         broken = np.array([~rule.kept(X) for rule in self.rules])
@@ -124,6 +125,20 @@ class Rules:
         """Refuse rows that some rule cannot tell apart."""
         for rule in self.rules:
             rule.check_rows(X)
+
+
+def new_builder(main: Ensemble) -> TreeBuilder:
+    """For trees over the columns of a model."""
+    return TreeBuilder("rules", main.n_features, np.float64, np.float64)
+
+
+def as_model(builder: TreeBuilder, main: Ensemble) -> Ensemble:
+    """Trees as a further member of a merged ensemble."""
+    return builder.build(
+        0.0, library="gpucf", model_type="rules", task="regression", feature_names=main.feature_names,
+        has_names=main.has_names, classes=None, allows_missing=main.allows_missing, decision="none",
+        probability="none", categories=main.categories,
+    )  # fmt: skip
 
 
 def _numbers_of(table: Table) -> np.ndarray:
@@ -139,21 +154,26 @@ def _held(variable: Variable, X: np.ndarray) -> np.ndarray:
     return np.where((block == 1.0).any(axis=1), np.argmax(block == 1.0, axis=1), len(variable.columns)).astype(float)
 
 
-def make_rules(rules: Any, main: Ensemble, domain: Domain, dtype: np.dtype[Any]) -> Rules:
-    """Read rules and lay them out on the grids of their columns; `dtype` is the narrowest in which a model compares.
+def checked_rules(rules: Any) -> Sequence[Any]:
+    """What a caller gives as rules, which must be a list."""
+    if isinstance(rules, str) or not isinstance(rules, Sequence) or not len(rules):
+        raise OptionError(f"rules is {rules!r}; give a list of texts such as 'a <= b'.")
+    return rules
+
+
+def make_rules(rules: Sequence[tuple[str, Node]], names: Names, domain: Domain, dtype: np.dtype[Any]) -> Rules:
+    """Lay rules out on the grids of their columns; `dtype` is the narrowest in which a model compares.
 
     Raises
     ------
     OptionError
-        If a rule cannot be read, holds nowhere, is too large, or computes with a column that is on no finite grid.
+        If a rule holds nowhere, is too large, or computes with a column that is on no finite grid.
     """
-    if isinstance(rules, str) or not isinstance(rules, Sequence) or not len(rules):
-        raise OptionError(f"rules is {rules!r}; give a list of texts such as 'a <= b'.")
-    names = _names(main, domain)
-    return Rules(tuple(_rule(text, read_rule(text, names), names, domain, dtype) for text in rules))
+    return Rules(tuple(static_rule(text, node, names, domain, dtype) for text, node in rules))
 
 
-def _names(main: Ensemble, domain: Domain) -> Names:
+def names_of(main: Ensemble, domain: Domain) -> Names:
+    """What rules may name."""
     variables: dict[str, Variable] = {}
     members: dict[str, tuple[str, int]] = {}
     references = {g.name: g.reference for g in domain.groups}
@@ -171,16 +191,17 @@ def _names(main: Ensemble, domain: Domain) -> Names:
     return Names(variables, members)
 
 
-def _rule(text: str, node: Node, names: Names, domain: Domain, dtype: np.dtype[Any]) -> Rule:
+def static_rule(text: str, node: Node, names: Names, domain: Domain, dtype: np.dtype[Any]) -> Rule:
+    """A condition on a row, laid out on the grids of its columns."""
     used = [names.variables[n] for n in dict.fromkeys(n[1] for n in walk(node) if n[0] in ("column", "member"))]
     if not used:
         raise OptionError(f"rule {text!r} names no column.")
-    grids = {v.name: _grid_values(v, domain, dtype) for v in used if v.labels is None}
+    grids = {v.name: grid_of(v, domain, dtype) for v in used if v.labels is None}
     _need_held(text, node, used, domain)
     constants, computed = _compared(node, grids)
     for name in computed:
-        _need_grid(text, name, grids[name])
-    pieces = [_pieces(v, grids.get(v.name), constants.get(v.name, set())) for v in used]
+        need_grid(text, name, grids[name])
+    pieces = [pieces_of(v, grids.get(v.name), constants.get(v.name, set())) for v in used]
     pieces.sort(key=lambda p: len(p.low))  # the longest last: it becomes the thresholds under all others
     n_combinations = int(np.prod([float(len(p.low)) for p in pieces]))
     if n_combinations > MOST_COMBINATIONS:
@@ -203,7 +224,7 @@ def _rule(text: str, node: Node, names: Names, domain: Domain, dtype: np.dtype[A
         raise OptionError(f"rule {text!r} holds for no values that its columns can take.")
     if unsure[landing].any():
         name = next(iter(n for n in grids if grids[n] is None), pieces[0].variable.name)
-        _need_grid(text, name, grids.get(name))
+        need_grid(text, name, grids.get(name))
     return Rule(text, node, tuple(pieces), holds, unsure)
 
 
@@ -256,7 +277,8 @@ def _need_held(text: str, node: Node, used: Sequence[Variable], domain: Domain) 
                     )
 
 
-def _need_grid(text: str, name: str, grid: np.ndarray | None) -> None:
+def need_grid(text: str, name: str, grid: np.ndarray | None) -> None:
+    """Refuse a rule for whose column there is no grid."""
     if grid is None:
         raise OptionError(
             f"rule {text!r} needs column {name!r} on a grid of at most {MOST_VALUES:,} values, which it is not: give "
@@ -264,7 +286,7 @@ def _need_grid(text: str, name: str, grid: np.ndarray | None) -> None:
         )
 
 
-def _grid_values(variable: Variable, domain: Domain, dtype: np.dtype[Any]) -> np.ndarray | None:
+def grid_of(variable: Variable, domain: Domain, dtype: np.dtype[Any]) -> np.ndarray | None:
     """All values of a column's grid, ascending; None where it has none, or more than `MOST_VALUES`."""
     column = domain.columns[variable.columns[0]]
     grid = Grid.of(column, dtype)
@@ -281,7 +303,8 @@ def _grid_values(variable: Variable, domain: Domain, dtype: np.dtype[Any]) -> np
     return None
 
 
-def _pieces(variable: Variable, grid: np.ndarray | None, constants: set[float]) -> Pieces:
+def pieces_of(variable: Variable, grid: np.ndarray | None, constants: set[float]) -> Pieces:
+    """What a feature can hold: the values of its grid, the numbers it is compared with, and the gaps between."""
     if variable.labels is not None:
         codes = np.arange(len(variable.labels), dtype=np.float64)
         return Pieces(variable, codes, codes, np.ones(len(codes), bool))

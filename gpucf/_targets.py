@@ -149,7 +149,7 @@ def class_target(
 def target_of(ensemble: Ensemble, alternatives: Sequence[Sequence[Condition]], text: str) -> Target:
     """Lay alternatives of conditions out as one rule: a simple one where one condition says it all."""
     frozen = tuple(tuple(conditions) for conditions in alternatives)
-    if len(frozen) == 1 and len(frozen[0]) == 1 and frozen[0][0].member == 0:
+    if len(frozen) == 1 and len(frozen[0]) == 1 and not ensemble.members:
         return Target(text, frozen[0][0].rule, frozen[0][0].yes, frozen)
     if len(frozen) > _MOST_ALTERNATIVES:
         raise OptionError(f"target {text} has {len(frozen):,} alternatives; at most {_MOST_ALTERNATIVES:,} are taken.")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gpucf._change_rules import ChangeRules
 from gpucf._ensemble import Ensemble, Member
 from gpucf._errors import ModelError, VerificationError
 from gpucf._groups import Group
@@ -15,6 +16,7 @@ from gpucf._judge import Judge
 from gpucf._labels import labels_from_sums
 from gpucf._links import classes_from_raw, probabilities_from_raw
 from gpucf._predict import predict_sums, raw_from_sums
+from gpucf._rules import RULES
 from gpucf._table import Table, read_table
 from gpucf._targets import Condition
 
@@ -23,12 +25,13 @@ REFERENCE = "gpucf reference predictor"
 
 def verify(
     space: Ensemble, judges: list[Judge | None], groups: list[Group], before: Table, answer: Any,
-    answered: np.ndarray, carry: tuple[str, ...],
+    answered: np.ndarray, carry: tuple[str, ...], changes: ChangeRules | None = None,
 ) -> str:  # fmt: skip
     """Re-check the rows as they are handed back; returns who did it.
 
     Every answered row must meet its target, and the models must say of the rows that came in what the reference
-    predictor said. `space` is the user's model, or merged from it and further ones; `judges` has one for each.
+    predictor said. `space` is the user's model, or merged from it and further ones; `judges` has one for each. Rules
+    about moves are put to the rows before and after.
 
     Raises
     ------
@@ -41,6 +44,12 @@ def verify(
     sums = predict_sums(space, after.values)
     for group in groups:
         _demand(group, labels_from_sums(space, group.target.rule, sums[group.rows]), answered, REFERENCE)
+    if changes is not None:
+        broken = np.flatnonzero(~changes.kept(before.values, after.values).all(axis=0) & answered)
+        if len(broken):
+            raise VerificationError(
+                f"row {broken[0]} breaks a rule about moves: a fault of gpucf, please report it ({len(broken)} rows)."
+            )
     if not any(judges) or not len(answered):
         return REFERENCE
     told_before, told_after = (_Told(judges, members, table) for table in (before, after))
@@ -53,7 +62,8 @@ def verify(
                 "model exactly. Please report this model."
             )
         _demand(group, group.target.judged(told_after.of(group)), answered, told_after.by)
-    return told_after.by
+    by = told_after.by
+    return by if changes is None or RULES in by else f"{by}, {RULES}"
 
 
 class _Told:
