@@ -13,7 +13,8 @@ from gpucf._stream import read_all
 
 _TITLE = """Proposed by gpucf from {name} ({n:,} rows), for a person to edit.
 Other keys: range, immutable, increase_only, decrease_only, max_change, max_rise, max_fall, weight, price_up,
-price_down, fixed, scale, levels, values, table, prices, forbidden, missing, low_from, high_from, immutable_from."""
+price_down, fixed, scale, levels, values, table, prices, forbidden, missing, low_from, high_from, immutable_from.
+Beside the columns, rules: a list of texts, such as "a <= b" or "if a changes then b rises"."""
 
 
 def run_features(args: argparse.Namespace) -> int:

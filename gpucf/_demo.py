@@ -52,9 +52,11 @@ def run_demo(output: str) -> int:
     time_s = time.perf_counter() - start
     print_examples(console, result, declined)
     print_summary(console, result, engine, time_s)
+    write_inputs(folder, rows)
     path = folder / "german-counterfactuals.csv"
     write_result(path, people.take(declined), declined, result, groups)
     console.print(f"\nTable:   {path}")
+    console.print(f"To ask:  {folder / 'german-model.json'}, german-declined.parquet, german-features.yaml")
     _draw(console, folder / "german-regions.png", engine, result, declined)
     console.print(CITATION, style="dim")
     return 0
@@ -151,6 +153,56 @@ def print_summary(console: Any, result: Result, engine: Engine, time_s: float) -
     ]:
         table.add_row(name, value)
     console.print(table)
+
+
+FEATURES: dict[str, Any] = {
+    "Age": {"kind": "integer", "range": [18, 100], "increase_only": True, "scale": 10},
+    "Sex": {"one_hot": ["Sex=female", "Sex=male"], "immutable": True},
+    "Job": {"levels": [0, 1, 2, 3]},
+    "Savings": {"levels": [0, 1, 2, 3, 4], "increase_only": True},
+    "Checking": {"levels": [0, 1, 2, 3], "increase_only": True},
+    "Amount": {"kind": "integer", "step": 100, "range": [200, 20_000], "decrease_only": True, "scale": 1000},
+    "Months": {"kind": "integer", "step": 3, "range": [3, 72], "scale": 12},
+    "Housing": {"one_hot": ["Housing=free", "Housing=own", "Housing=rent"]},
+    "Purpose": {
+        "one_hot": [
+            f"Purpose={name}"
+            for name in (
+                "business",
+                "car",
+                "domestic appliances",
+                "education",
+                "furniture/equipment",
+                "radio/TV",
+                "repairs",
+                "vacation/others",
+            )
+        ],
+        "immutable": True,
+    },
+    "rules": ["if Job changes then Age rises"],
+}
+NOTES = {
+    "Age": ("ten years count as one change of category",),
+    "Job": ("unskilled and foreign, unskilled, skilled, highly skilled",),
+    "Savings": ("none known, little, moderate, quite rich, rich",),
+    "Checking": ("none known, little, moderate, rich",),
+    "Amount": ("in hundreds",),
+}
+
+
+def write_inputs(folder: Path, declined: Any) -> None:
+    """What `gpucf query` asks for: the model, the declined applicants, and what they can change."""
+    import pyarrow.parquet as pq
+
+    from gpucf._features import Features
+    from gpucf._stream import writable
+
+    with writable(folder / "german-declined.parquet"):
+        pq.write_table(declined, folder / "german-declined.parquet")
+    Features(FEATURES, NOTES).to_file(folder / "german-features.yaml")
+    with as_file(files("gpucf") / "_data" / "german-model.json") as path:
+        (folder / "german-model.json").write_bytes(path.read_bytes())
 
 
 def write_result(path: Path, people: Any, numbers: np.ndarray, result: Result, groups: dict[str, list[str]]) -> None:

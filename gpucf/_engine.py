@@ -75,7 +75,9 @@ class Engine:
         What must hold between the columns of every answer: comparisons, with ``and``, ``or``, ``not``, such as
         ``"a <= b"``, ``"2*a + b <= 10"``, ``"if a = 1 then b in {2, 3}"``, ``"if job != none then hours >= 1"``; names
         that are no single word stand in backticks. Columns that are computed with, or compared with each other, need a
-        grid. A row that breaks a rule as it came in is moved until it holds; a missing value breaks none.
+        grid. A row that breaks a rule as it came in is moved until it holds; a missing value breaks none. Rules may
+        also say what has to move, or must not, if something else does: ``"if degree changes then age rises"``, ``"if
+        income falls then not debt rises"``; what has to move needs a grid.
     iterations, trust_pickle :
         See `load_model`.
     n_threads : int, optional

@@ -234,3 +234,38 @@ def test_words_that_are_also_names() -> None:
     kept = gpucf.Engine(boosted, text, rules=["if b changes then job = 'job changes'"]).query(text, True)
     moved = kept.counterfactuals.b != text.b
     assert (kept.counterfactuals.job[moved] == "job changes").all()
+
+
+def test_rules_in_a_features_file_and_on_the_command_line(tmp_path: Any, capsys: Any) -> None:
+    import xgboost
+
+    from gpucf._cli import main
+
+    _, frame = people()
+    frame = frame.rename(columns={"hours per week": "hours"})
+    model = xgboost.XGBClassifier(n_estimators=5, max_depth=3, n_jobs=1)
+    model.fit(frame, 10 * frame.degree + frame.hours > 45)
+    model.save_model(tmp_path / "model.json")
+    frame.to_parquet(tmp_path / "rows.parquet")
+    rules = ["if degree changes then age rises", "2*degree + hours <= 60"]
+    given = {n.split(" ")[0]: entry for n, entry in FEATURES.items()} | {"rules": rules[:1]}
+    for suffix in ("yaml", "json"):
+        path = tmp_path / f"features.{suffix}"
+        gpucf.Features(given).to_file(path)
+        again = gpucf.Features.from_file(path)
+        assert again.rules == (rules[0],) and again == gpucf.Features(given) and "rules" not in again.names
+        arguments = ["query", str(tmp_path / "model.json"), str(tmp_path / "rows.parquet"), "--features", str(path)]
+        arguments += ["--rule", rules[1], "-o", str(tmp_path / "out.parquet"), "--target", "1", "--quiet"]
+        assert main(arguments) == 0
+        out = pd.read_parquet(tmp_path / "out.parquet")
+        engine = gpucf.Engine(model, frame, features=path, rules=rules[1:])
+        result = engine.query(frame, 1, scale=None)
+        assert out[list(frame)].equals(result.counterfactuals) and same_bits(out.gpucf_cost, result.cost)
+        both = gpucf.Engine(model, frame, features=given, rules=rules[1:]).query(frame, 1, scale=None)
+        plain = gpucf.Engine(model, frame, features=given).query(frame, 1, scale=None)
+        assert same_bits(both.cost, result.cost) and (plain.cost < result.cost).any()
+    assert main([*arguments, "--rule", "degree <= income"]) == 1
+    assert "'income' is no column" in capsys.readouterr().err
+    with pytest.raises(OptionError, match="holds 3; give texts"):
+        gpucf.Features({"rules": [3]})
+    assert gpucf.Features({"rules": "integer"}).names == ("rules",)  # a column of that name
