@@ -30,11 +30,15 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Raw:
-    """Columns by name as they are in the file (whole numbers as int64, nominal columns one-hot as int8), and labels."""
+    """Columns by name as they are in the file (whole numbers as int64, nominal columns one-hot as int8), and labels.
+
+    ``actions`` is the file's third row, by column or group: FREE, FIXED, or INC (only upwards).
+    """
 
     columns: dict[str, np.ndarray]
     y: np.ndarray
     one_hot: dict[str, list[str]]
+    actions: dict[str, str]
 
 
 def load(name: str) -> Dataset:
@@ -59,7 +63,7 @@ def load(name: str) -> Dataset:
 def load_raw(name: str) -> Raw:
     """Read one of the shipped tables."""
     with open(DATA / f"{name}.csv", newline="") as f:
-        header, kinds, _, *rows = list(csv.reader(f))
+        header, kinds, may, *rows = list(csv.reader(f))
     table = np.array(rows, dtype=object)
     columns: dict[str, np.ndarray] = {}
     one_hot = {}
@@ -73,7 +77,8 @@ def load_raw(name: str) -> Raw:
             continue
         number = _numbers(values)
         columns[column] = number.astype(np.int64) if kind in "BD" and not (number % 1).any() else number
-    return Raw(columns, np.array([int(float(v)) for v in table[:, -1]]), one_hot)
+    actions = {column.strip(): action for column, action in zip(header[:-1], may[:-1], strict=True)}
+    return Raw(columns, np.array([int(float(v)) for v in table[:, -1]]), one_hot, actions)
 
 
 def _continuous(name: str, X: np.ndarray, y: np.ndarray) -> Dataset:
