@@ -36,7 +36,7 @@ from gpucf._parts import Space
 from gpucf._planner import METHODS, Limits, Planner, Question
 from gpucf._predict import predict_sums
 from gpucf._prices import LARGEST_PRICE
-from gpucf._region import Regions
+from gpucf._region import Regions, moving_limits
 from gpucf._regionmap import RegionMap, load_region_map
 from gpucf._result import ALREADY, FEASIBLE, INFEASIBLE, OPTIMAL, UNKNOWN, Result
 from gpucf._rule_text import has_moves, read_rule
@@ -339,7 +339,10 @@ class Engine:
                 self._planner, groups, cells, costs, own_codes, values, nearest.codes, after, found,
                 budget.after(start),
             )  # fmt: skip
-            result = replace(result, _regions=Regions(boxes, cells, result._after, table, self.ensemble.categories))
+            regions = Regions(
+                boxes, cells, result._after, table, self.ensemble.categories, *moving_limits(values, costs)
+            )
+            result = replace(result, _regions=regions)
         result.plan.update(
             how,
             target=", ".join(dict.fromkeys(g.target.text for g in groups)),

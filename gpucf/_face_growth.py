@@ -57,9 +57,7 @@ def grow_boxes(
     planner: Planner, groups: Sequence[Group], cells: Cells, costs: CostModel, own_codes: np.ndarray,
     own_values: np.ndarray, codes: np.ndarray, values: np.ndarray, answered: np.ndarray, limits: Limits,
 ) -> FaceBoxes:  # fmt: skip
-    """Grow a box around every answer.
-
-    Features that a row may not change stay in the cell that they are in.
+    """Grow a box around every answer, of cells that the row may have.
 
     Parameters
     ----------
@@ -83,9 +81,9 @@ def grow_boxes(
         rows = group.rows[answered[group.rows]]
         for begin in range(0, len(rows), _ROWS_AT_ONCE):
             some = rows[begin : begin + _ROWS_AT_ONCE]
-            movable = _movable(cells, costs, own_codes, own_values, some)
+            permitted = _permitted(cells, costs, own_codes, own_values, codes, some)
             growth = _Growth(
-                searcher, rule, own_label[some], label is None, codes[some], values[some], movable,
+                searcher, rule, own_label[some], label is None, codes[some], values[some], permitted,
                 planner.n_threads, limits, start,
             )  # fmt: skip
             growth.run()
@@ -94,17 +92,34 @@ def grow_boxes(
     return boxes
 
 
-def _movable(cells: Cells, costs: CostModel, codes: np.ndarray, values: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Which features some price lets a row change, bool of shape (rows, n_features)."""
+def _permitted(
+    cells: Cells, costs: CostModel, codes: np.ndarray, values: np.ndarray, answers: np.ndarray, rows: np.ndarray
+) -> np.ndarray:
+    """Codes that each row may have, its own among them, bool of shape (rows, n_codes).
+
+    A row that stays outside of its limits stays at its very value: it has no other code.
+    """
     n_codes = int(cells.code_start[-1])
     price, displacement = np.empty(n_codes), np.empty(n_codes)
-    out = np.zeros((len(rows), cells.n_features), bool)
+    out = np.zeros((len(rows), n_codes), bool)
     for i, row in enumerate(rows.tolist()):
         price_tables(costs.prices, row, codes[row], values[row], cells.kind, cells.code_start, price, displacement)
-        free = np.isfinite(price)
-        free[cells.code_start[:-1] + codes[row]] = False
-        out[i] = np.add.reduceat(free, cells.code_start[:-1]) > 0
+        out[i] = np.isfinite(price)
+        at = min(row, len(costs.prices.low) - 1)
+        outside = (values[row] < costs.prices.low[at]) | (values[row] > costs.prices.high[at])
+        for j in np.flatnonzero(outside & (answers[row] == codes[row])).tolist():
+            out[i, cells.code_start[j] : cells.code_start[j + 1]] = False
+        out[i, cells.code_start[:-1] + codes[row]] = True
     return out
+
+
+def _run_around(permitted: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """First and last column of the run of True that column `at` of each row lies in."""
+    column = np.arange(permitted.shape[1])
+    closed = ~permitted
+    below = np.where(closed & (column < at[:, None]), column, -1).max(axis=1) + 1
+    above = np.where(closed & (column > at[:, None]), column, permitted.shape[1]).min(axis=1) - 1
+    return below, above
 
 
 class _Work(NamedTuple):
@@ -121,7 +136,7 @@ class _Growth:
 
     def __init__(
         self, searcher: Searcher, rule: Any, label: np.ndarray, negate: bool, codes: np.ndarray, values: np.ndarray,
-        movable: np.ndarray, n_threads: int, limits: Limits, start: float,
+        permitted: np.ndarray, n_threads: int, limits: Limits, start: float,
     ) -> None:  # fmt: skip
         self.searcher, self.rule, self.label, self.negate = searcher, rule, label, negate
         self.cells = cells = searcher.cells
@@ -130,10 +145,13 @@ class _Growth:
         n = len(codes)
         self.lo, self.hi = codes.copy(), codes.copy()
         missing = codes == cells.n_codes - 1
-        stays = ~movable | missing
-        self.least = np.where(stays, codes, 0)  # no face can get beyond
-        self.most = np.where(stays, codes, cells.n_codes - 2)
-        self.stays = stays
+        self.least, self.most = codes.copy(), codes.copy()  # no face can get beyond
+        for j in np.flatnonzero(cells.kind == ORDERED).tolist():
+            block = permitted[:, int(cells.code_start[j]) : int(cells.code_start[j + 1]) - 1]
+            least, most = _run_around(block, np.minimum(codes[:, j], block.shape[1] - 1))
+            self.least[:, j] = np.where(missing[:, j], codes[:, j], least)
+            self.most[:, j] = np.where(missing[:, j], codes[:, j], most)
+        self.permitted, self.missing = permitted, missing
         self.members = np.zeros((n, int(cells.code_start[-1])), bool)
         np.put_along_axis(self.members, codes + cells.code_start[:-1], True, axis=1)
         self.blocked = np.ones(n, bool)
@@ -182,7 +200,7 @@ class _Growth:
 
     def _add_category(self, j: int, code: int) -> None:
         at = int(self.cells.code_start[j]) + code
-        rows = np.flatnonzero(~self.members[:, at] & ~self.stays[:, j])
+        rows = np.flatnonzero(~self.members[:, at] & self.permitted[:, at] & ~self.missing[:, j])
         if not len(rows):
             return
         members = self.members[rows].copy()

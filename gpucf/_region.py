@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gpucf._cells import ONE_HOT, ORDERED, Cells
+from gpucf._costs import CostModel
 from gpucf._explain import value_text
 from gpucf._face_growth import FaceBoxes
 from gpucf._table import Table
@@ -23,8 +24,8 @@ class Region:
         By feature: for numbers a pair (least, largest value), None for an open end, both NaN where the value is
         missing and stays so; for categories the list of those allowed.
     blocked : bool
-        No side can be moved any further: beyond each of them lies a row that does not meet the target. False where a
-        limit on nodes or time ended the growth.
+        No side can be moved any further: beyond each of them lies a row that does not meet the target, or what the row
+        may not have. False where a limit on nodes or time ended the growth.
 
     Examples
     --------
@@ -67,6 +68,8 @@ class Regions:
     cells : Cells
     after : float64 array of shape (n_rows, n_columns)
         The answers.
+    least, largest : float64 arrays of shape (n_rows or 1, n_features)
+        What a row may move to, where that ends within a cell.
     """
 
     boxes: FaceBoxes
@@ -74,6 +77,8 @@ class Regions:
     after: np.ndarray
     table: Table
     categories: tuple[np.ndarray | None, ...]
+    least: np.ndarray
+    largest: np.ndarray
 
     def of(self, i: int) -> Region | None:
         """The box of row `i`; None where the row has no answer."""
@@ -94,6 +99,13 @@ class Regions:
         own = self.after[i, column]  # perhaps unattainable: then in a cell without ends
         low = None if lo == 0 else float(np.nanmin(np.append(cells.cell_lo[inside], own)))
         high = None if hi == last - 1 else float(np.nanmax(np.append(cells.cell_hi[inside], own)))
+        least, largest = (bounds[min(i, len(bounds) - 1), j] for bounds in (self.least, self.largest))
+        if not least <= own <= largest:  # it stays outside of its limits
+            least = largest = own
+        if least > (-np.inf if low is None else low):
+            low = float(least)
+        if largest < (np.inf if high is None else high):
+            high = float(largest)
         dtype = self.table.dtypes[column]
         if dtype is not None and dtype.kind in "iu":
             return (None if low is None else int(low)), (None if high is None else int(high))
@@ -113,3 +125,18 @@ class Regions:
             else:
                 out.append(self.table.names[columns[code]] if code < len(columns) else self.cells.references[j])
         return out
+
+
+def moving_limits(before: np.ndarray, costs: CostModel) -> tuple[np.ndarray, np.ndarray]:
+    """Least and largest value that each row may move to, by feature; its own one where it may only rise or fall.
+
+    `before` are the rows' values by feature, from `code_rows`. A feature that may not move is not limited here: it
+    stays within its cell.
+    """
+    prices = costs.prices
+    free = costs.may_rise | costs.may_fall
+    frozen = (prices.low > prices.high) | ~free
+    least = np.where(free & ~costs.may_fall, before, -np.inf)
+    largest = np.where(free & ~costs.may_rise, before, np.inf)
+    least, largest = np.fmax(least, prices.low), np.fmin(largest, prices.high)
+    return np.where(frozen, -np.inf, least), np.where(frozen, np.inf, largest)

@@ -163,8 +163,8 @@ class Result:
     def region(self, i: int) -> Region | None:
         """The box around the answer of row `i` on which everything still holds; None where there is no answer.
 
-        Every row inside it (missing values only where the answer has them) meets the target. Features that the row may
-        not change stay within the cell that they are in.
+        Every row inside it (missing values only where the answer has them) meets the target, and lies where the row may
+        move to. Features that it may not change stay within the cell that they are in.
         """
         if self._regions is None:
             raise OptionError("the query did not ask for regions; give region=True.")

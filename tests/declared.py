@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from oracle import inside, last_at_most, least_key
+from oracle import inside, last_at_most, least_key, models, thresholds
 
 import gpucf
 
@@ -20,9 +20,15 @@ LIMITS = ("low", "high", "max_change", "max_rise", "max_fall")
 
 
 class Declared:
-    """Rules of all features for one query; `given` and `options` as the caller passes them."""
+    """Rules of all features for one query; `given` and `options` as the caller passes them.
 
-    def __init__(self, engine: gpucf.Engine, given: dict[str, Any], options: dict[str, Any], background: Any) -> None:
+    `numbers` are those that further rules compare columns with.
+    """
+
+    def __init__(
+        self, engine: gpucf.Engine, given: dict[str, Any], options: dict[str, Any], background: Any, numbers: Any = ()
+    ) -> None:
+        self.numbers = [v for t in numbers for v in (float(np.nextafter(t, -np.inf)), float(t))]
         self.engine, self.given, self.options, self.background = engine, given, options, background
         cost = options.get("cost", "l1")
         self.is_max = cost == "linf"
@@ -37,12 +43,16 @@ class Declared:
         return {"kind": wish} if isinstance(wish, str) else wish
 
     def answer(self, goal: Any, x: np.ndarray, i: int) -> tuple[Any, float]:
+        return least_key(self.engine, goal, x, self.columns, *self.moves(x, i), self.is_max)
+
+    def moves(self, x: np.ndarray, i: int) -> tuple[list[Any], list[Any]]:
+        """By feature: all values that row `i` may take, its own one first; and their prices, displacements, order."""
         lists, tables = [], []
         for j in range(len(self.columns)):
             values, prices = self._feature(j, x[list(self.columns[j])], i)
             lists.append(values)
             tables.append(prices)
-        return least_key(self.engine, goal, x, self.columns, lists, tables, self.is_max)
+        return lists, tables
 
     def _feature(self, j: int, own: np.ndarray, i: int) -> tuple[list[Any], Any]:
         name, entry = self.names[j], self.entry(self.names[j])
@@ -67,6 +77,7 @@ class Declared:
 
     def _price(self, d: float, weight: float, fixed: float) -> float:
         flat, linear, square = (t * weight for t in self.terms)
+        d = float(d)  # Python's floats become inf where numpy's warn
         p = flat + fixed
         if linear > 0:
             p += linear * d
@@ -108,7 +119,7 @@ class Declared:
 
     def attainable(self, j: int, extra: list[float]) -> list[float]:
         """Every attainable value that could matter: the whole grid where it is declared, else those around cuts."""
-        ensemble, c = self.engine.ensemble, self.columns[j][0]
+        c = self.columns[j][0]
         column, entry = self.engine.domain.columns[c], self.entry(self.names[j])
         kind = column.dtype.type if column.dtype.kind == "f" else float
         values = entry.get("levels", entry.get("values"))
@@ -121,9 +132,11 @@ class Declared:
             end = math.ceil((Fraction(high) - origin) / step) + 2
             found = {float(kind(float(origin + k * step))) for k in range(start, end + 1)}
         else:
-            cuts = np.unique(ensemble.threshold[(ensemble.feature == c) & (ensemble.category_set < 0)])
-            near = [float(t) for t in cuts] + [b for b in (*extra, low, high) if b is not None and np.isfinite(b)]
-            found = {v for t in near for v in last_at_most(t, column, ensemble.compare_dtype) if v is not None}
+            dtype = min((m.compare_dtype for m, _ in models(self.engine)), key=lambda d: d.itemsize)
+            near = [*thresholds(self.engine, c), *self.numbers] + [
+                b for b in (*extra, low, high) if b is not None and np.isfinite(b)
+            ]
+            found = {v for t in near for v in last_at_most(t, column, dtype) if v is not None}
         bounds = [float(kind(b)) if b is not None else s * np.inf for b, s in ((low, -1), (high, 1))]
         if column.dtype.kind in "iu":
             info = np.iinfo(column.dtype)
@@ -205,7 +218,12 @@ class Declared:
             factor = entry.get("price_up", 1.0) if v > x else entry.get("price_down", 1.0)
             p = self._price(abs(a - b) / unit, factor * weight, fixed)
             d = p if states else tie * (abs(v - x) / self.scale(j))
-            values.append((v,)), price.append(p), displacement.append(d), order.append((d, int(v > x), abs(v - x)))
+            (
+                values.append((v,)),
+                price.append(p),
+                displacement.append(d),
+                order.append((d, int(v > x), v if v > x else -v)),
+            )  # nearer first, exactly
         if "enter" in states:
             p = self._price(states["enter"], weight, fixed)
             values.append((np.nan,)), price.append(p), displacement.append(p), order.append((p, 2, 0.0))

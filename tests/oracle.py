@@ -149,3 +149,47 @@ def least_key(engine, goal, x, features, lists, tables, is_max, keeps=None):
     at = at[displacement[at] == displacement[at].min()]
     best = min(at, key=lambda i: [tables[j][2][picks[i, j]] for j in range(len(lists))])
     return rows[best], float(total[best])
+
+
+def visible(engine, columns, values):
+    """For each value whether some model can tell it from the row's own one, the first: else it is no change."""
+    out = np.ones(len(values), bool)
+    if len(columns) > 1 or engine.ensemble.categories[columns[0]] is not None:
+        return out
+    own, cuts = values[0][0], np.array(thresholds(engine, columns[0]))
+    for n, (v,) in enumerate(values):
+        told = ((cuts >= min(own, v)) & (cuts < max(own, v))).any()
+        out[n] = n == 0 or np.isnan(v) or np.isnan(own) or told
+    return out
+
+
+def options_by_key(engine, goal, features, lists, tables, is_max, k, keeps=None):
+    """All qualifying points by key, each taken if its set of features fits to those before it: (point, inner cost).
+
+    `features`, `lists`, `tables` and `keeps` as for `least_key`; the first value of each feature is the row's own.
+    """
+    seen = [np.flatnonzero(visible(engine, c, values)) for c, values in zip(features, lists, strict=True)]
+    picks = np.array(list(itertools.product(*seen)), np.int64)
+    rows = np.empty((len(picks), engine.ensemble.n_features))
+    total, displacement = np.zeros(len(picks)), np.zeros(len(picks))
+    for j, columns in enumerate(features):
+        rows[:, list(columns)] = np.asarray(lists[j]).reshape(len(lists[j]), -1)[picks[:, j]]
+        price = tables[j][0][picks[:, j]]
+        total = np.maximum(total, price) if is_max else total + price
+        displacement = displacement + tables[j][1][picks[:, j]]
+    labels = labels_from_sums(engine._space, goal.rule, predict_sums(engine._space, rows))
+    good = labels != labels[0] if goal.labels is None else goal.labels[labels]  # the first point is the row itself
+    at = np.flatnonzero(good & np.isfinite(total))
+    order = sorted(
+        at, key=lambda i: (total[i], displacement[i], [tables[j][2][picks[i, j]] for j in range(len(lists))])
+    )
+    out, sets = [], []
+    for i in order:
+        changed = frozenset(np.flatnonzero(picks[i]).tolist())
+        if any(s <= changed or changed <= s for s in sets) or (keeps is not None and not keeps(rows[i])):
+            continue
+        out.append((rows[i], float(total[i])))
+        sets.append(changed)
+        if len(out) == k:
+            break
+    return out

@@ -12,56 +12,24 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_checks import coded, cost_model, goals_by_row, same_bits
-from oracle import candidates, moves, thresholds
+from oracle import candidates, moves, options_by_key
 from random_models import KINDS, random_model
 from sizes import count
 
 import gpucf
 from gpucf._explain import difference_text, number_text
-from gpucf._labels import labels_from_sums
-from gpucf._predict import predict_sums
-
-
-def visible(engine: gpucf.Engine, columns: tuple[int, ...], values: list[tuple[float, ...]]) -> list[tuple[float, ...]]:
-    """The row's own value, and those that some model can tell from it: others are no change to speak of."""
-    if len(columns) > 1 or engine.ensemble.categories[columns[0]] is not None:
-        return values
-    own, cuts = values[0][0], np.array(thresholds(engine, columns[0]))
-    return [v for n, v in enumerate(values) if n == 0 or ((cuts >= min(own, v[0])) & (cuts < max(own, v[0]))).any()]
 
 
 def brute_options(engine: gpucf.Engine, goal: Any, x: np.ndarray, costs: Any, k: int) -> list[tuple[np.ndarray, float]]:
-    """The definition: all qualifying points by key; each taken if its set of features fits to those before it."""
+    """The definition, for what `make_cost_model` knows of costs."""
     cells = engine.cells()
-    lists = [visible(engine, c, candidates(engine, j, c, x[list(c)])) for j, c in enumerate(cells.columns)]
+    lists = [candidates(engine, j, c, x[list(c)]) for j, c in enumerate(cells.columns)]
     tables = [
         moves(lists[j], tuple(x[list(c)]), "ordered" if cells.kind[j] == 0 else "set", costs.weight[j], costs.scale[j],
               costs.may_rise[j], costs.may_fall[j], costs.name)
         for j, c in enumerate(cells.columns)
     ]  # fmt: skip
-    picks = np.array(list(itertools.product(*(range(len(v)) for v in lists))), np.int64)
-    rows = np.empty((len(picks), engine.ensemble.n_features))
-    total, displacement = np.zeros(len(picks)), np.zeros(len(picks))
-    for j, columns in enumerate(cells.columns):
-        rows[:, list(columns)] = np.asarray(lists[j]).reshape(len(lists[j]), -1)[picks[:, j]]
-        price = tables[j][0][picks[:, j]]
-        total = np.maximum(total, price) if costs.name == "linf" else total + price
-        displacement = displacement + tables[j][1][picks[:, j]]
-    sums = predict_sums(engine._space, rows)
-    labels = labels_from_sums(engine._space, goal.rule, sums)
-    good = labels != labels[0] if goal.labels is None else goal.labels[labels]  # the first point is the row itself
-    at = np.flatnonzero(good & np.isfinite(total))
-    order = sorted(
-        at, key=lambda i: (total[i], displacement[i], [tables[j][2][picks[i, j]] for j in range(len(lists))])
-    )
-    out: list[tuple[np.ndarray, float]] = []
-    sets: list[frozenset[int]] = []
-    for i in order:
-        changed = frozenset(np.flatnonzero(picks[i]).tolist())
-        if len(out) < k and not any(s <= changed or changed <= s for s in sets):
-            out.append((rows[i], float(total[i])))
-            sets.append(changed)
-    return out
+    return options_by_key(engine, goal, cells.columns, lists, tables, costs.name == "linf", k)
 
 
 def check_options(engine: gpucf.Engine, X: np.ndarray, target: Any, k: int, **wishes: Any) -> tuple[int, int]:
