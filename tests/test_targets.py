@@ -69,6 +69,44 @@ def test_ranges_of_a_regression(name: str) -> None:
         assert found.any() or not np.isin(model.predict(X), said).any()
 
 
+def rankers() -> dict[str, Any]:
+    import catboost
+    import lightgbm
+    import xgboost
+
+    return {
+        "xgboost": lambda: xgboost.XGBRanker(n_estimators=4, max_depth=2, n_jobs=1),
+        "lightgbm": lambda: lightgbm.LGBMRanker(
+            n_estimators=4, num_leaves=4, min_child_samples=5, n_jobs=1, verbose=-1
+        ),
+        "catboost": lambda: catboost.CatBoostRanker(
+            iterations=4, depth=2, verbose=False, allow_writing_files=False, thread_count=1
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", ["xgboost", "lightgbm", "catboost"])
+def test_scores_of_rankings(name: str) -> None:
+    """Raw scores only: a ranking has neither classes nor probabilities."""
+    rng = np.random.default_rng(len(name))
+    for _ in range(count(30)):
+        X, y = small(rng)
+        y += X[:, 1] > 0.5
+        group = {"group_id": np.repeat([0, 1, 2], 20)} if name == "catboost" else {"group": [20, 20, 20]}
+        model = rankers()[name]().fit(X, y, **group)
+        engine = gpucf.Engine(model, background=X)
+        limits = random_range(rng, np.asarray(model.predict(X), np.float64))
+        result = check_query(engine, X[:4], gpucf.Score(**limits))
+        assert name in result.verified_by
+        said = np.asarray(model.predict(result.counterfactuals), np.float64)
+        said = said[np.isin(result.status, ["optimal", "already"])]
+        assert (said >= limits.get("at_least", -np.inf)).all() and (said > limits.get("above", -np.inf)).all()
+        assert (said <= limits.get("at_most", np.inf)).all() and (said < limits.get("below", np.inf)).all()
+    for target, message in [("p >= 0.5", "gives no probabilities"), ("opposite", "predicts numbers"), (1, "predicts")]:
+        with pytest.raises(OptionError, match=message):
+            engine.query(X[:1], target)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_ranges_of_probabilities(kind: str) -> None:
     rng = np.random.default_rng(sum(map(ord, kind)))

@@ -261,7 +261,11 @@ def judge(obj: Any, ensemble: Ensemble) -> Judge:
     import catboost
 
     def ask(rows: Any, answer: str) -> np.ndarray:
-        return np.asarray(obj.predict(rows, prediction_type=answer, ntree_end=ensemble.n_trees, thread_count=1))
+        # CatBoost's own: the predict of its rankers is this one with fewer arguments.
+        said = catboost.CatBoost.predict(
+            obj, rows, prediction_type=answer, ntree_end=ensemble.n_trees, thread_count=1
+        )  # fmt: skip
+        return np.asarray(said)
 
     def class_index(rows: Any) -> np.ndarray:
         if ensemble.classes is None:
