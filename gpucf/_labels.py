@@ -290,6 +290,15 @@ def _compound_outlook(rule, low, high, raw_low, raw_high):
 
 
 @inline
+def by_margin(rule):
+    """Whether the larger of two sums, or means, decides between two classes, the first where they are equal."""
+    return (
+        not rule.compound and rule.mode[0] == CLASS and rule.slack[0] == 0.0 and rule.end[0] - rule.begin[0] == 2
+        and (rule.post[0] == 0 or (rule.post[0] == 1 and 1.0 <= rule.post_a[0] <= 1e9))
+    )  # fmt: skip
+
+
+@inline
 def outlook_of(rule, label, low, high, raw_low, raw_high):
     """MAY: `label` is possible between the bounds; MAY_NOT: some other label is possible."""
     if not rule.compound and rule.mode[0] == CLASS:

@@ -14,7 +14,7 @@ from gpucf._answers import Answers
 from gpucf._boxes import BoxLayout
 from gpucf._cells import ORDERED, Cells
 from gpucf._costs import CostModel
-from gpucf._ensemble import Ensemble
+from gpucf._ensemble import VECTOR_LEAF, Ensemble
 from gpucf._errors import ModelTooLargeError
 from gpucf._labels import LabelRule
 from gpucf._masks import LeafMasks, make_masks
@@ -62,11 +62,13 @@ def make_searcher(ensemble: Ensemble, cells: Cells) -> Searcher:
         cells.split_cut, cells.split_set, cells.split_missing_left, cells.set_words,
     )  # fmt: skip
     non_missing = _non_missing(cells, masks)
+    is_sorted = _sorted_leaves(masks)
     trees = Trees(
         ensemble.tree_start, _steps(ensemble, cells), cells.node_split, masks.word_start, masks.at_least,
         masks.at_most, masks.full, non_missing, masks.full & np.bitwise_and.reduce(non_missing, axis=0),
         masks.value, masks.value.reshape(-1),
-        ensemble.tree_output, rounded_trees(ensemble), ensemble.base, _sorted_leaves(masks), _one_word(masks),
+        ensemble.tree_output, rounded_trees(ensemble), ensemble.base, is_sorted,
+        _margins(ensemble, masks) if is_sorted else np.zeros(0, np.int32), _one_word(masks),
     )  # fmt: skip
     return Searcher(ensemble, cells, space, trees)
 
@@ -110,6 +112,21 @@ def _splits_by_cut(cells: Cells) -> tuple[np.ndarray, np.ndarray]:
     # A cut of -1 (everything goes right) lies before the feature's first code.
     place = cells.code_start[cells.split_feature[by_cut]] + np.maximum(cells.split_cut[by_cut], 0)
     return by_cut.astype(np.int64), np.searchsorted(place, np.arange(int(cells.code_start[-1]) + 1)).astype(np.int64)
+
+
+def _margins(ensemble: Ensemble, masks: LeafMasks) -> np.ndarray:
+    """Second less first score of every leaf, rounded to units of a 2**29th of the largest score; see `Trees`."""
+    value = masks.value.astype(np.float64)
+    if value.shape[1] != 2 or ensemble.base.any() or rounded_trees(ensemble).any():
+        return np.zeros(0, np.int32)
+    margin = value[:, 1] - value[:, 0]
+    # Sums of n terms are off by less than n * n rounding errors of the largest score; a unit has to be more than that.
+    largest = float(np.abs(value).max(initial=0.0))
+    rounding = float(np.finfo(ensemble.score_dtype).eps) * ensemble.n_trees**2
+    # Far from the ends of the number range, so that no sum or mean becomes infinite or denormal.
+    if not 1e-280 < largest < 1e280 or rounding > 2.0**-31 or not np.all(ensemble.tree_output == VECTOR_LEAF):
+        return np.zeros(0, np.int32)
+    return np.rint(margin * (2.0**29 / largest)).astype(np.int32)
 
 
 def _one_word(masks: LeafMasks) -> bool:
@@ -269,7 +286,7 @@ class _Runner:
         stack = Stack(
             np.zeros((rows, f), np.int32), np.zeros((rows, f), np.int32), np.zeros((rows, f), np.uint8),
             np.zeros((rows, int(space.set_start[-1])), np.uint64), np.zeros((rows, len(trees.full)), np.uint64),
-            np.zeros((rows, ensemble.n_trees), np.int32), np.zeros((rows, f)), np.zeros(rows),
+            np.zeros((rows, ensemble.n_trees), np.int32), np.zeros((rows, f)), np.zeros(rows), np.zeros((rows, 2)),
         )  # fmt: skip
         n_codes, n_out, leaf_out = int(space.code_start[-1]), ensemble.n_outputs, trees.value.shape[1]
         dtype, n_splits, t = ensemble.score_dtype, len(space.split_feature), ensemble.n_trees

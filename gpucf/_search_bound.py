@@ -40,7 +40,7 @@ def bound_node(d, trees, stack, scratch):
         sum_high[0] = total_high
         return largest
     n_out = trees.value.shape[1]
-    if n_out == 2 and trees.sorted_leaves:  # a forest of two classes: one falls along the leaves, the other rises
+    if n_out == 2 and trees.sorted_leaves:  # see `margin_outlook`, which leaves little for this
         low_0, high_0, low_1, high_1 = sum_low[0], sum_high[0], sum_low[1], sum_high[1]
         end = trees.word_start[0]
         for t in range(len(trees.tree_output)):
@@ -107,6 +107,50 @@ def bound_node(d, trees, stack, scratch):
         scratch.spread[t] = spread
         largest = max(largest, spread)
     return largest
+
+
+@inline
+def margin_outlook(d, label, trees, stack, scratch):
+    """What whole numbers say of a forest of two classes: the outlook on `label` and the largest leaf range of a tree.
+
+    The outlook is 0 where the margin is too near to 0 for them: then the library's own sums have to decide. Each
+    entry of ``trees.margin`` is within one unit of the leaf's score of class 1 less that of class 0; rounding of the
+    library's sums stays far below a unit.
+    """
+    low = np.int64(0)
+    high = np.int64(0)
+    largest = 0.0
+    end = trees.word_start[0]
+    for t in range(len(trees.tree_output)):
+        w = end
+        end = trees.word_start[t + 1]
+        members = stack.mask[d, w]
+        while members == 0:
+            w += 1
+            members = stack.mask[d, w]
+        first = np.int64(trees.margin[64 * w + np.int64(trailing_zeros(members))])
+        w = end - 1
+        members = stack.mask[d, w]
+        while members == 0:
+            w -= 1
+            members = stack.mask[d, w]
+        last = np.int64(trees.margin[64 * w + 63 - np.int64(leading_zeros(members))])
+        high += first
+        low += last
+        spread = np.float64(first - last)
+        scratch.spread[t] = spread
+        largest = max(largest, spread)
+    room = 2 * len(trees.tree_output) + 2
+    may_be_1 = high > room
+    may_be_0 = low < -room
+    outlook = np.int64(0)
+    if may_be_1 and may_be_0:
+        outlook = np.int64(MAY | MAY_NOT)
+    elif low > room:
+        outlook = np.int64(MAY if label == 1 else MAY_NOT)
+    elif high < -room:
+        outlook = np.int64(MAY if label == 0 else MAY_NOT)
+    return outlook, largest
 
 
 @helper

@@ -11,7 +11,6 @@ from gpucf._search_node import keep_range, keep_row, keep_sets, node_cost, range
 # Trees whose leaf range is at least this share of the largest take part in branching.
 SHARE_OF_LARGEST = 0.3
 FEW_VOTES_SHARE = 0.7
-MOST_VOTES = 48
 FLOOR = 0.1  # weight of a split whose sides cost the same
 
 
@@ -106,12 +105,13 @@ def _open_node(d, node, space, trees, stack):
 def pick_split(d, few, budget, largest, own, space, trees, stack, scratch):
     """The undecided split to branch on.
 
-    Every tree with a large leaf range votes for the first split on its way down that the box reaches both sides of,
-    with (leaf range) x (0.1 + what the dearer side adds / what is left of the budget). The feature with the most votes
-    is cut at their weighted median, a categorical one at its heaviest split.
+    The first trees with a large leaf range, at most as many as there are features, vote for the first split on their
+    way down that the box reaches both sides of, with (leaf range) x (0.1 + what the dearer side adds / what is left of
+    the budget). The feature with the most votes is cut at their weighted median, a categorical one at its heaviest
+    split.
     """
     left_over = budget - stack.cost[d]
-    rate = 1.0 / left_over if 0.0 < left_over < np.inf else 0.0
+    rate = 1.0 / left_over if 1e-300 < left_over < np.inf else 0.0
     least = (FEW_VOTES_SHARE if few else SHARE_OF_LARGEST) * largest
     n_touched = 0
     votes = 0
@@ -123,7 +123,7 @@ def pick_split(d, few, budget, largest, own, space, trees, stack, scratch):
         if spread <= 0.0 or spread < least:
             continue
         votes += 1
-        if votes > MOST_VOTES:
+        if votes > len(space.kind):
             break
         node = _open_node(d, np.int64(stack.node[d, t]), space, trees, stack)
         stack.node[d, t] = node
@@ -141,7 +141,7 @@ def pick_split(d, few, budget, largest, own, space, trees, stack, scratch):
         if weight > most:
             most = weight
             feature = j
-    best = np.int64(-1)
+    best = np.int64(scratch.touched[0])
     if space.kind[feature] == ORDERED and stack.null[d, feature] == 0:
         half = 0.5 * most
         total = 0.0
@@ -156,7 +156,9 @@ def pick_split(d, few, budget, largest, own, space, trees, stack, scratch):
     else:
         for i in range(n_touched):
             s = scratch.touched[i]
-            if space.split_feature[s] == feature and (best < 0 or scratch.weight[s] > scratch.weight[best]):
+            if space.split_feature[s] == feature and (
+                space.split_feature[best] != feature or scratch.weight[s] > scratch.weight[best]
+            ):
                 best = s
     for i in range(n_touched):
         s = scratch.touched[i]
@@ -205,6 +207,8 @@ def branch_node(d, s, is_max, own, space, trees, stack, scratch):
         stack.hi[d + 1, f] = stack.hi[d, f]
         stack.null[d + 1, f] = stack.null[d, f]
         stack.feature_price[d + 1, f] = stack.feature_price[d, f]
+    stack.clipped[d + 1, 0] = stack.clipped[d, 0]
+    stack.clipped[d + 1, 1] = stack.clipped[d, 1]
     for w in range(stack.sets.shape[1]):
         stack.sets[d + 1, w] = stack.sets[d, w]
     for w in range(stack.mask.shape[1]):

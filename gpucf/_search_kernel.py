@@ -14,9 +14,9 @@ from __future__ import annotations
 import numpy as np
 
 from gpucf._jit import inline, njit
-from gpucf._labels import ASK, outlook_of
+from gpucf._labels import ASK, by_margin, outlook_of
 from gpucf._prices import fill_tables
-from gpucf._search_bound import bound_node, weigh_spreads
+from gpucf._search_bound import bound_node, margin_outlook, weigh_spreads
 from gpucf._search_branch import branch_node, pick_split
 from gpucf._search_node import clip_node, key_beats_best, node_key, settled_label, start_node, survey_prices
 from gpucf._search_polish import polish
@@ -60,6 +60,10 @@ def _search_row(row, node_limit, learn, stop, rule, space, trees, prices, stack,
                 budget = min(budget, scratch.cheapest[j])
         # What rows before this one cost: most rows then need few passes, and passes decide nothing but the work.
         budget = max(budget, GUESS * scratch.usual[0])
+    some_irregular = False
+    for j in range(len(own)):
+        some_irregular |= scratch.irregular[j]
+    has_margin = len(trees.margin) > 0 and by_margin(rule)
     status = LIMIT
     dived = False
     while status == LIMIT:
@@ -86,11 +90,20 @@ def _search_row(row, node_limit, learn, stop, rule, space, trees, prices, stack,
                 if not key_beats_best(total, best_total, own, space, scratch):
                     d -= 1
                     continue
-            clip_node(d, min(pass_budget, best_cost), prices.is_max, own, space, trees, stack, scratch)
-            largest = bound_node(d, trees, stack, scratch)
-            outlook = outlook_of(
-                rule, rows.label[row], scratch.sum_low, scratch.sum_high, scratch.raw_low, scratch.raw_high
-            )
+            limit = min(pass_budget, best_cost)
+            # The nearer side of a split has the cost that its parent was clipped with: nothing more can go.
+            if some_irregular or stack.clipped[d, 0] != cost or stack.clipped[d, 1] != limit:
+                clip_node(d, limit, prices.is_max, own, space, trees, stack, scratch)
+                stack.clipped[d, 0] = cost
+                stack.clipped[d, 1] = limit
+            outlook = np.int64(0)
+            if has_margin:
+                outlook, largest = margin_outlook(d, rows.label[row], trees, stack, scratch)
+            if outlook == 0:
+                largest = bound_node(d, trees, stack, scratch)
+                outlook = outlook_of(
+                    rule, rows.label[row], scratch.sum_low, scratch.sum_high, scratch.raw_low, scratch.raw_high
+                )
             if outlook & wanted == 0:
                 d -= 1
                 continue
@@ -100,7 +113,7 @@ def _search_row(row, node_limit, learn, stop, rule, space, trees, prices, stack,
                     largest = weigh_spreads(rule, trees, scratch)
                 if largest > 0.0:
                     few = nodes < FEW_VOTES_UNTIL
-                    s = pick_split(d, few, min(pass_budget, best_cost), largest, own, space, trees, stack, scratch)
+                    s = pick_split(d, few, limit, largest, own, space, trees, stack, scratch)
                 else:
                     label = settled_label(rule, d, space, stack, scratch.sum_low, scratch.raw_low, rows.asked,
                                            rows.asked_label, scratch.codes)  # fmt: skip

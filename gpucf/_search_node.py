@@ -207,6 +207,7 @@ def start_node(is_max, own, space, trees, stack, scratch):
         elif some_missing:
             _and_row(0, j, trees.non_missing, stack.mask)
     stack.cost[0] = node_cost(0, is_max, stack)
+    stack.clipped[0, 0] = -1.0
 
 
 @inline

@@ -33,7 +33,8 @@ class Trees(NamedTuple):
     those that are so for all features. ``sorted_leaves``: in every tree all outputs are monotone along the leaves, so
     that the first and the last reachable leaf hold the extremes of every output. ``flat`` is `value` in one dimension.
     ``step``: feature, cut, left and right child of each node, side by side. ``rounds``: see `rounded_trees`.
-    ``one_word``: one number per leaf, and no tree has more than 64 leaves.
+    ``margin``: of a forest of two classes, by leaf, the second score less the first in whole units (`margins`), else
+    nothing. ``one_word``: one number per leaf, and no tree has more than 64 leaves.
     """
 
     tree_start: Any
@@ -51,6 +52,7 @@ class Trees(NamedTuple):
     rounds: Any
     base: Any
     sorted_leaves: Any
+    margin: Any
     one_word: Any
 
 
@@ -59,7 +61,7 @@ class Stack(NamedTuple):
 
     An ordered feature has the codes ``lo..hi`` (none where ``lo > hi``), and "missing" where ``null`` is 1; a
     categorical one the codes in its words of ``sets``. ``mask``: reachable leaves. ``node``: in each tree, a node that
-    all of them lie under. ``feature_price``: least price of each feature.
+    all of them lie under. ``feature_price``: least price of each feature. ``clipped``: cost and budget of its clip.
     """
 
     lo: Any
@@ -70,6 +72,7 @@ class Stack(NamedTuple):
     node: Any
     feature_price: Any
     cost: Any
+    clipped: Any
 
 
 class Scratch(NamedTuple):
