@@ -6,6 +6,7 @@ Nothing here knows of cells, codes or price tables: values are enumerated, price
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -234,9 +235,17 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def check_rules(declared: Declared, before: np.ndarray, after: np.ndarray) -> int:
-    """Every rule, on the numbers of a returned table, in plain Python; returns how many moves were looked at."""
+Check = Callable[[dict[str, float], dict[str, float]], bool]
+
+
+def check_rules(declared: Declared, before: np.ndarray, after: np.ndarray, rules: Sequence[Check] = ()) -> int:
+    """Everything that is declared and asked, on the numbers of a returned table, in plain Python.
+
+    `rules` say of a row and its answer, as dicts by column, whether they keep a rule. Rows that did not change are
+    looked at by rules only. Returns how many moves there were.
+    """
     moves = 0
+    names, only = declared.engine.ensemble.feature_names, declared.options.get("only")
     for i in range(len(before)):
         for j, columns in enumerate(declared.columns):
             a, b = before[i, list(columns)], after[i, list(columns)]
@@ -244,12 +253,15 @@ def check_rules(declared: Declared, before: np.ndarray, after: np.ndarray) -> in
                 continue
             moves += 1
             name, entry = declared.names[j], declared.entry(declared.names[j])
+            assert only is None or name in only, (name, i)
             assert not declared._flag("immutable", name, i), (name, i)
             assert not entry.get("immutable", False) or declared._freed(name)
             if declared.kinds[j] != 0:
                 _check_category(declared, j, a, b, entry)
             else:
                 _check_number(declared, j, float(a[0]), float(b[0]), i, entry)
+        points = [dict(zip(names, row.tolist(), strict=True)) for row in (before[i], after[i])]
+        assert all(keeps(*points) for keeps in rules), (i, points)
     return moves
 
 
@@ -282,10 +294,10 @@ def _check_number(declared: Declared, j: int, a: float, b: float, i: int, entry:
         return
     if np.isnan(a):
         assert b in [declared.held(j, v) for v in _listed(states["leave"]["to"])]
-    elif entry.get("increase_only", False) or name in declared.options.get("increase_only", ()):
-        assert b > a
-    elif entry.get("decrease_only", False) or name in declared.options.get("decrease_only", ()):
-        assert b < a
+    else:
+        for way, sign in (("increase_only", 1), ("decrease_only", -1)):
+            if entry.get(way, False) or name in declared.options.get(way, ()):
+                assert sign * b > sign * a, (name, a, b)
     low, high = entry.get("range") or [None, None]
     assert low is None or b >= float(kind(low))
     assert high is None or b <= float(kind(high))

@@ -21,6 +21,7 @@ from test_rules import HIGH, NUMBERS, named_by, random_rule, refused
 
 import gpucf
 from gpucf import OptionError, TableError
+from gpucf._ensemble import TreeBuilder
 
 N_PROBLEMS = 5000
 SPACES = ("ii", "iii", "ci", "oi", "xi", "xii")
@@ -98,7 +99,8 @@ def one_problem(rng: np.random.Generator, space: str, nullable: bool, seen: dict
                 any(np.isnan(after[n]) for n in named_by(text, names)) or check(after) for text, check in static
             ) and all(check(before, after) for _, check in moving)
 
-        lists, tables = declared.moves(x, i)
+        with np.errstate(over="ignore"):  # the largest float is among the values that could matter
+            lists, tables = declared.moves(x, i)
         expected = options_by_key(engine, goals[i], declared.columns, lists, tables, declared.is_max, k, keeps)
         about = (rules, given, options, x)
         for m, rank in enumerate(result.ranks):
@@ -112,5 +114,97 @@ def one_problem(rng: np.random.Generator, space: str, nullable: bool, seen: dict
             assert keeps(rank._after[i])
             seen["second"] += m > 0
         seen["optimal" if expected else "infeasible"] += 1
+    kept = [*map(on_answer, static), *(check for _, check in moving)]
+    before = coded(engine, X)
     for rank in result.ranks:
-        seen["moves"] += check_rules(declared, coded(engine, X), rank._after)
+        found = np.isin(rank.status, ["optimal", "already"])
+        seen["moves"] += check_rules(declared, before, rank._after)
+        now = Declared(engine, given, of_rows(options, found), background)
+        check_rules(now, before[found], coded(engine, rank.counterfactuals)[found], kept)
+
+
+def on_answer(rule: tuple[str, Any]) -> Any:
+    """A rule on the answer alone as one on a row and its answer; what is missing keeps it."""
+    text, check = rule
+    return lambda before, after: any(np.isnan(after[n]) for n in named_by(text, tuple(after))) or check(after)
+
+
+def of_rows(wish: Any, rows: np.ndarray) -> Any:
+    """Options for some of the rows."""
+    if isinstance(wish, dict):
+        return {key: of_rows(value, rows) for key, value in wish.items()}
+    return wish[rows] if isinstance(wish, np.ndarray) else wish
+
+
+PLANTED = {
+    "immutable": {"x": [0.5, 0.6]},
+    "declared immutable": {"y": [0.0, 1.0]},
+    "only": {"z": [1.0, 2.0]},
+    "rises": {"up": [2.0, 1.0]},
+    "falls": {"down": [2.0, 3.0]},
+    "rises by option": {"asked_up": [2.0, 1.0]},
+    "falls by option": {"asked_down": [2.0, 3.0]},
+    "below the range": {"ranged": [2.0, -1.0]},
+    "above the range": {"ranged": [2.0, 11.0]},
+    "off the step": {"stepped": [0.1, 0.25]},
+    "off the step by an ulp": {"stepped": [0.1, np.nextafter(0.3, 1.0)]},
+    "off the origin": {"shifted": [0.5, 2.0]},
+    "off the values": {"listed": [1.0, 3.0]},
+    "no whole number": {"whole": [1.0, 1.5]},
+    "too far up": {"near": [1.0, 3.5]},
+    "too far down": {"near": [4.0, 1.5]},
+    "above the row's limit": {"limited": [1.0, 3.0]},
+    "missing": {"x2": [1.0, np.nan]},
+    "filled": {"filled": [np.nan, 2.0]},
+    "none of a group": {"g=a": [1.0, 0.0], "g=b": [0.0, 0.0], "g=c": [0.0, 0.0]},
+    "two of a group": {"g=a": [1.0, 1.0], "g=b": [0.0, 1.0], "g=c": [0.0, 0.0]},
+    "a forbidden move": {"g=a": [1.0, 0.0], "g=b": [0.0, 1.0], "g=c": [0.0, 0.0]},
+    "a move without price": {"g=a": [0.0, 0.0], "g=b": [1.0, 0.0], "g=c": [0.0, 1.0]},
+    "a rule": {"whole": [1.0, 9.0]},
+    "a rule about moves": {"listed": [1.0, 5.0]},
+}  # fmt: skip
+
+
+def a_checker() -> tuple[Declared, list[Any], tuple[str, ...]]:
+    names = ("x", "x2", "y", "z", "up", "down", "asked_up", "asked_down", "ranged", "stepped", "shifted", "listed",
+             "whole", "near", "limited", "filled", "g=a", "g=b", "g=c")  # fmt: skip
+    given = {
+        "y": {"immutable": True}, "up": {"increase_only": True}, "down": {"decrease_only": True},
+        "ranged": {"range": [0, 10]}, "stepped": {"step": 0.1}, "shifted": {"step": 1, "origin": 0.5},
+        "listed": {"values": [1, 2, 5]}, "whole": "integer", "near": {"max_rise": 2, "max_change": 2.25},
+        "filled": {"missing": {"leave": {"to": 3}}},
+        "g": {"one_hot": ["g=a", "g=b", "g=c"], "forbidden": [["g=a", "g=b"]], "prices": {"g=b": {"g=c": None}}},
+    }  # fmt: skip
+    builder = TreeBuilder("test", len(names), np.float64, np.float64)
+    builder.add_tree([0, 0, 0], [0.5, 0, 0], [1, -1, -1], [2, -1, -1], [True] * 3, np.array([[0.0], [-1.0], [1.0]]))
+    ensemble = builder.build(
+        0.0, library="test", model_type="stump", task="binary", feature_names=names, has_names=True,
+        classes=np.arange(2), allows_missing=np.array(["=" not in n for n in names]), decision="above_0",
+        probability="none",
+    )  # fmt: skip
+    options = {
+        "immutable": {"x": np.array([True])}, "increase_only": ["asked_up"], "decrease_only": ["asked_down"],
+        "limits": {"limited": {"high": np.array([2.5])}}, "only": [n for n in [*names, "g"] if n != "z"],
+    }  # fmt: skip
+    rules = [lambda a, b: b["whole"] <= 5, lambda a, b: a["listed"] == b["listed"] or b["ranged"] > a["ranged"]]
+    return Declared(gpucf.Engine(ensemble, features=given), given, options, None), rules, names
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_violation_is_caught(name: str) -> None:
+    declared, rules, names = a_checker()
+    good = {n: [1.0, 1.0] for n in names} | {"g=b": [0.0, 0.0], "g=c": [0.0, 0.0]}
+    before, after = (np.array([[{**good, **PLANTED[name]}[n][k] for n in names]]) for k in (0, 1))
+    assert check_rules(declared, before, before.copy(), rules) == 0
+    with pytest.raises(AssertionError):
+        check_rules(declared, before, after, rules)
+
+
+def test_good_moves_are_let_through() -> None:
+    declared, rules, names = a_checker()
+    before = {n: 1.0 for n in names} | {"g=b": 0.0, "g=c": 0.0, "shifted": 0.5, "filled": np.nan, "near": 4.0}
+    moved = {"x2": 7.0, "up": 2.0, "down": 0.0, "asked_up": 2.0, "asked_down": 0.5, "ranged": 10.0, "stepped": 0.3,
+             "shifted": 2.5, "listed": 5.0, "whole": 5.0, "near": 6.0, "limited": 2.5, "filled": 3.0, "g=a": 0.0,
+             "g=c": 1.0}  # fmt: skip
+    rows = [np.array([[{**before, **change}[n] for n in names]]) for change in ({}, moved)]
+    assert check_rules(declared, *rows, rules) == len(moved) - 1
