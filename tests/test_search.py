@@ -20,8 +20,9 @@ from sizes import DEEP, count
 
 import gpucf
 from gpucf import _search
-from gpucf._ensemble import Ensemble, TreeBuilder
+from gpucf._ensemble import VECTOR_LEAF, Ensemble, TreeBuilder
 from gpucf._errors import OptionError
+from gpucf._search import make_searcher
 
 MIDDLE = ("xgb", "forest", "forest_multi", "xgb_multi", "hist", "integer")
 PROVED = ("optimal", "infeasible", "already")
@@ -456,3 +457,35 @@ def test_a_leaf_range_of_the_smallest_number() -> None:
     engine = gpucf.Engine(model, method="search", n_threads=1)
     result = engine.query(np.zeros((1, 2)), scale=None, immutable=["b"])
     assert result.status.tolist() == ["optimal"] and result.counterfactuals[0, 0] == np.nextafter(0.5, 1.0)
+
+
+def tied_forest(seed: int, scale: float) -> Ensemble:
+    """Two classes whose summed scores are often equal, or a few roundings apart."""
+    rng = np.random.default_rng(seed)
+    n_trees = int(rng.integers(1, 7))
+    builder = TreeBuilder("test", 2, np.float32, np.float64, 2)
+    for _ in range(n_trees):
+        first = rng.choice([0.0, 0.25, 0.5, 0.75, 1.0], 7) + rng.choice([0.0, 2.0**-52, 2.0**-31, 2.0**-29], 7)
+        left = np.array([1, 3, 5, -1, -1, -1, -1])
+        builder.add_tree(rng.integers(0, 2, 7), rng.integers(0, 6, 7).astype(np.float32), left,
+                         np.where(left < 0, -1, left + 1), np.zeros(7, bool),
+                         np.stack([first, 1.0 - first], axis=1) * scale, VECTOR_LEAF)  # fmt: skip
+    return builder.build(
+        np.zeros(2), library="sklearn", model_type="tied forest", task="binary", feature_names=("a", "b"),
+        has_names=True, classes=np.arange(2), allows_missing=np.zeros(2, bool), decision="argmax", probability="raw",
+        post="divide", post_a=float(n_trees),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("scale", [1.0, 3e-5, 1e-281, 1e-300, 5e-324, 1e281, 1.5e308])
+def test_forests_whose_votes_tie(scale: float) -> None:
+    """Whole numbers decide most nodes of such forests (`margin_outlook`), but not those near a tie."""
+    rng = np.random.default_rng(7)
+    in_units = 0
+    for seed in range(count(60)):
+        forest = tied_forest(seed, scale)
+        X = rng.integers(-1, 7, (4, 2)) + 0.5
+        engine = search_engine(forest, X)
+        check_query(engine, X, target=[0, 1, "opposite"][seed % 3], scale=None)
+        in_units += len(make_searcher(forest, engine.cells()).trees.margin) > 0
+    assert (in_units > 0) == (1e-280 < scale < 1e280)
