@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from gpucf._version import __version__
 
 if TYPE_CHECKING:
+    from gpucf._audit import audit
+    from gpucf._audit_result import Audit
     from gpucf._engine import Engine
     from gpucf._ensemble import Ensemble
     from gpucf._errors import (
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AllOf",
     "AnyOf",
+    "Audit",
     "Engine",
     "Ensemble",
     "Features",
@@ -49,6 +52,7 @@ __all__ = [
     "TableError",
     "VerificationError",
     "__version__",
+    "audit",
     "infer_features",
     "load_model",
 ]
@@ -57,6 +61,7 @@ __all__ = [
 _HOMES = {
     "AllOf": "gpucf._wishes",
     "AnyOf": "gpucf._wishes",
+    "Audit": "gpucf._audit_result",
     "Engine": "gpucf._engine",
     "Ensemble": "gpucf._ensemble",
     "Features": "gpucf._features",
@@ -72,6 +77,7 @@ _HOMES = {
     "Score": "gpucf._wishes",
     "TableError": "gpucf._errors",
     "VerificationError": "gpucf._errors",
+    "audit": "gpucf._audit",
     "infer_features": "gpucf._infer",
     "load_model": "gpucf._loaders",
 }

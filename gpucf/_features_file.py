@@ -19,8 +19,8 @@ _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "inf"}
 
 
-def read_features(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The mapping that a ``.yaml``, ``.yml`` or ``.json`` file holds.
+def read_features(path: str | os.PathLike[str], what: str = "features file") -> dict[str, Any]:
+    """The mapping that a ``.yaml``, ``.yml`` or ``.json`` file holds; `what` is what messages call it.
 
     Raises
     ------
@@ -30,36 +30,36 @@ def read_features(path: str | os.PathLike[str]) -> dict[str, Any]:
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix not in (".json", ".yaml", ".yml"):
-        raise OptionError(f"the features file {path} is neither .yaml, .yml nor .json by its name.")
+        raise OptionError(f"the {what} {path} is neither .yaml, .yml nor .json by its name.")
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise OptionError(f"cannot read the features file {path}: {error.strerror or error}.") from error
+        raise OptionError(f"cannot read the {what} {path}: {error.strerror or error}.") from error
     except UnicodeDecodeError as error:
-        raise OptionError(f"the features file {path} is not UTF-8 text: {error}.") from error
-    found = _from_json(path, text) if suffix == ".json" else _from_yaml(path, text)
+        raise OptionError(f"the {what} {path} is not UTF-8 text: {error}.") from error
+    found = _from_json(path, text, what) if suffix == ".json" else _from_yaml(path, text, what)
     if found is None:  # an empty file, or one of comments only
         return {}
     if not isinstance(found, dict):
-        raise OptionError(f"the features file {path} holds a {type(found).__name__}; it must hold names with entries.")
+        raise OptionError(f"the {what} {path} holds a {type(found).__name__}; it must hold names with entries.")
     return found
 
 
-def _from_json(path: Path, text: str) -> Any:
+def _from_json(path: Path, text: str, what: str) -> Any:
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
         twice = [name for name in names if names.count(name) > 1]
         if twice:
-            raise OptionError(f"the features file {path} has {twice[0]!r} twice.")
+            raise OptionError(f"the {what} {path} has {twice[0]!r} twice.")
         return dict(pairs)
 
     try:
         return json.loads(text, object_pairs_hook=once)
     except json.JSONDecodeError as error:
-        raise OptionError(f"the features file {path} is not valid JSON: {error}.") from error
+        raise OptionError(f"the {what} {path} is not valid JSON: {error}.") from error
 
 
-def _from_yaml(path: Path, text: str) -> Any:
+def _from_yaml(path: Path, text: str, what: str) -> Any:
     try:
         import yaml
     except ImportError as error:
@@ -79,7 +79,7 @@ def _from_yaml(path: Path, text: str) -> Any:
         found: dict[Any, Any] = {}
         for name, value in pairs:
             if name in found:
-                raise OptionError(f"the features file {path} has {name!r} twice.")
+                raise OptionError(f"the {what} {path} has {name!r} twice.")
             found[name] = value
         return found
 
@@ -87,7 +87,7 @@ def _from_yaml(path: Path, text: str) -> Any:
     try:
         return yaml.load(text, Loader)
     except (yaml.YAMLError, TypeError) as error:  # TypeError: a name that is itself a list or a mapping
-        raise OptionError(f"the features file {path} is not valid YAML: {' '.join(str(error).split())}.") from error
+        raise OptionError(f"the {what} {path} is not valid YAML: {' '.join(str(error).split())}.") from error
 
 
 def write_features(features: Features, path: str | os.PathLike[str]) -> None:

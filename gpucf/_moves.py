@@ -54,3 +54,14 @@ class FeatureCost:
         price, displacement = np.empty(int(cells.code_start[-1])), np.empty(int(cells.code_start[-1]))
         price_tables(costs.prices, i, own[i], values[i], cells.kind, cells.code_start, price, displacement)
         return float(price[cells.code_start[j] + codes[i, j]])
+
+    def of_rows(self, rows: np.ndarray) -> np.ndarray:
+        """Prices of the moves of some rows, of shape (n_rows, n_features); 0 where a feature stays."""
+        cells, costs, own, values, codes = self._arguments
+        price, displacement = np.empty(int(cells.code_start[-1])), np.empty(int(cells.code_start[-1]))
+        at = cells.code_start[:-1] + codes
+        out = np.zeros((len(rows), cells.n_features))
+        for k, i in enumerate(rows.tolist()):
+            price_tables(costs.prices, i, own[i], values[i], cells.kind, cells.code_start, price, displacement)
+            out[k] = price[at[i]]
+        return np.where(codes[rows] != own[rows], out, 0.0)
