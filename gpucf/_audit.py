@@ -258,4 +258,6 @@ def _plain(value: Any) -> Any:
         return f"array of {len(value)} values"
     if isinstance(value, Mapping):
         return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
     return value if isinstance(value, str | int | float | bool | type(None)) else str(value)

@@ -1,6 +1,8 @@
-"""The command line: ``gpucf query``, ``gpucf features``, ``gpucf info``, ``gpucf demo``.
+"""The command line: ``gpucf query``, ``features``, ``audit``, ``plot``, ``info``, ``demo``.
 
-Exit codes: 0 all is well, 1 something given cannot be used (one line on stderr says what), 130 interrupted.
+Exit codes: 0 all is well, 1 something given cannot be used (one line on stderr says what), 130 interrupted. For
+``gpucf audit`` 1 means that a threshold is violated, and 2 that it could not be decided, or that something given cannot
+be used.
 """
 
 from __future__ import annotations
@@ -15,14 +17,20 @@ from gpucf._version import __version__
 
 
 class _Parser(argparse.ArgumentParser):
+    wrong_call = 1
+
     def error(self, message: str) -> NoReturn:
-        self.exit(1, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+        self.exit(self.wrong_call, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
+    argv = sys.argv[1:] if argv is None else argv
+    parser = _parser()
+    if argv[:1] == ["audit"]:
+        parser.wrong_call = 2  # 1 would say that a threshold is violated
     try:
-        args = _parser().parse_args(argv)
+        args = parser.parse_args(argv)
     except SystemExit as done:  # argparse has printed help, the version or an error
         return int(done.code or 0)
     try:
@@ -45,7 +53,7 @@ def _fail(message: str) -> int:
     return 1
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> _Parser:
     parser = _Parser(
         prog="gpucf", description="Exact nearest counterfactuals for tree ensembles, a whole table at a time."
     )
@@ -61,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     features.add_argument("--model", metavar="MODEL", help="leave out the columns that this model does not know")
     features.add_argument("--trust-pickle", action="store_true", help="open a pickled model; a pickle can run any code")
     features.set_defaults(run=_run_features)
+    _add_audit(commands)
     info = commands.add_parser("info", help="versions, devices and caches: what was found, and why not")
     info.set_defaults(run=_run_info)
     demo = commands.add_parser(
@@ -122,6 +131,42 @@ def _add_query(commands: argparse._SubParsersAction[_Parser]) -> None:
     )
     add("--quiet", action="store_true", help="print nothing but errors")
     query.set_defaults(run=_run_query)
+
+
+def _add_audit(commands: argparse._SubParsersAction[_Parser]) -> None:
+    audit = commands.add_parser(
+        "audit",
+        help="is recourse equally within reach of all groups? a report, and an exit code for CI",
+        description="Compares groups of the rows that the model refuses: share without recourse, cost of recourse, and "
+        "more. Writes index.html, audit.json, junit.xml, summary.txt, rows.csv and flips.csv to a folder. Exit codes: "
+        "0 all thresholds held (or none given), 1 one is violated, 2 not decided, or something given cannot be used.",
+    )
+    audit.wrong_call = 2
+    add = audit.add_argument
+    add("model", metavar="MODEL", help="as for query")
+    add("table", metavar="TABLE", help=".csv or .parquet; a row a person")
+    add("-o", "--output", required=True, metavar="DIR", help="folder for the report")
+    add("--by", action="append", default=[], metavar="A,B", help="attributes: columns or one-hot groups")
+    add("--config", metavar="F", help="audit.yaml: all settings, bins of numeric attributes, and thresholds")
+    add("--target", help="the outcome that people want (the second of two classes)")
+    add("--background", metavar="FILE", help="rows like those of training, for units (the table itself)")
+    add("--features", action="append", default=[], metavar="F", help="YAML or JSON file: what may change")
+    add("--one-hot", action="append", default=[], metavar="G", help="NAME=COL1,COL2; or JSON, or its file")
+    add("--cost", help="as for query (l1)")
+    for option in ("--immutable", "--increase-only", "--decrease-only"):
+        add(option, action="append", default=[], metavar="A,B", help="as for query")
+    add("--node-limit", metavar="N", help="search nodes that a row may take; open rows count as intervals")
+    add("--time-limit", metavar="S", help="seconds for the search")
+    add("--trust-pickle", action="store_true", help="open a pickled model; a pickle can run any code")
+    add("--threads", type=int, metavar="N", help="threads (all cores); numbers do not depend on it")
+    add("--quiet", action="store_true", help="print nothing but errors")
+    audit.set_defaults(run=_run_audit)
+
+
+def _run_audit(args: argparse.Namespace) -> int:
+    from gpucf._cli_audit import run_audit
+
+    return run_audit(args)
 
 
 def _run_query(args: argparse.Namespace) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 from gpucf._errors import OptionError
@@ -22,6 +23,11 @@ STYLE: Any = {
     "legend.frameon": False,
     "legend.fontsize": 8.5,
 }
+
+
+def available() -> bool:
+    """Whether matplotlib is installed."""
+    return find_spec("matplotlib") is not None
 
 
 def new_figure(width: float, height: float) -> tuple[Any, Any]:

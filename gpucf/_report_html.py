@@ -13,6 +13,7 @@ from gpucf._audit_gate import Verdict, overall
 from gpucf._audit_result import Audit, Estimate, GroupReport, PartitionReport
 from gpucf._audit_text import findings
 from gpucf._audit_words import interval_text, measure_title, number, value_text
+from gpucf._plot_style import available
 from gpucf._report_method import SOURCES, definitions
 
 _MAX_SUBGROUPS = 15
@@ -37,12 +38,12 @@ a { color: #0b5c8f; }
 .scroll { overflow-x: auto; margin: .6rem 0 1rem; }
 .scroll:focus-visible { outline: 3px solid #0b5c8f; outline-offset: 2px; }
 table { border-collapse: collapse; font-size: .92rem; min-width: 100%; }
-caption { text-align: left; font-weight: 600; padding: .2rem 0 .4rem; }
+.caption { font-weight: 600; margin: 1.2rem 0 0; }
 th, td { padding: .32rem .6rem; border-bottom: 1px solid #ccc; text-align: right; vertical-align: top; }
 th { background: #eef3f7; } thead th { border-bottom: 2px solid #777; }
 th:first-child, td:first-child, th.text, td.text { text-align: left; }
 .range { display: block; color: #555; font-size: .82rem; white-space: nowrap; }
-figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; display: block; }
+figure { margin: 1rem 0; } figure svg { width: 100%; max-width: 46rem; min-width: 32rem; height: auto; display: block; }
 figcaption { color: #444; font-size: .9rem; }
 dt { font-weight: 600; margin-top: .6rem; } dd { margin: 0 0 .4rem 1.2rem; }
 code, pre { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: .86rem; }
@@ -51,6 +52,7 @@ pre { background: #f5f5f5; padding: .6rem .8rem; overflow-x: auto; white-space: 
 @media (max-width: 40rem) { body { padding: .5rem .8rem 2rem; } h1 { font-size: 1.45rem; }
   th, td { padding: .28rem .4rem; } dd { margin-left: .6rem; } }
 @media print { body { max-width: none; padding: 0; font-size: 10.5pt; } .scroll { overflow: visible; }
+  figure svg { min-width: 0; max-width: 15cm; }
   table { font-size: 8.5pt; } tr, figure, .verdict { break-inside: avoid; } h2, h3 { break-after: avoid; }
   a { color: inherit; } }
 """
@@ -127,11 +129,18 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]], text
     for row in rows:
         first = cell("th", 0, row[0], ' scope="row"')
         lines.append("<tr>" + first + "".join(cell("td", k, c) for k, c in enumerate(row[1:], 1)) + "</tr>")
-    return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption, quote=True)}"><table>'
-        f"<caption>{escape(caption)}</caption><thead><tr>{header}</tr></thead>"
-        f"<tbody>{''.join(lines)}</tbody></table></div>"
+    name = "t-" + "".join(c if c.isalnum() else "-" for c in caption.lower())
+    return f'<p class="caption" id="{escape(name, quote=True)}">{escape(caption)}</p>' + _scroll(
+        name,
+        f'<table aria-labelledby="{escape(name, quote=True)}"><thead><tr>{header}</tr></thead>'
+        f"<tbody>{''.join(lines)}</tbody></table>",
     )
+
+
+def _scroll(labelled_by: str, content: str) -> str:
+    """What is wider than a phone moves sideways by itself; with the keyboard too, hence the tabindex."""
+    name = escape(labelled_by, quote=True)
+    return f'<div class="scroll" tabindex="0" role="region" aria-labelledby="{name}">{content}</div>'
 
 
 def _cell(key: str, e: Estimate | None) -> str:
@@ -227,14 +236,15 @@ def _gaps(part: PartitionReport) -> str:
 
 
 def _pictures(audit: Audit, part: PartitionReport, at: int) -> str:
-    try:
-        from gpucf._report_pictures import pictures
-    except ImportError:
+    if not available():
         return "<p class=\"note\">No pictures: matplotlib is not installed (pip install 'gpucf[plot]').</p>"
-    return "".join(
-        f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
-        for svg, caption in pictures(audit, part, at)
-    )
+    from gpucf._report_pictures import pictures
+
+    out = []
+    for k, (svg, caption) in enumerate(pictures(audit, part, at)):
+        name = f"p{at}-{k}-text"
+        out.append(f'<figure>{_scroll(name, svg)}<figcaption id="{name}">{escape(caption)}</figcaption></figure>')
+    return "".join(out)
 
 
 def _subgroups(audit: Audit) -> str:
