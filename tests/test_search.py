@@ -462,10 +462,11 @@ def test_a_leaf_range_of_the_smallest_number() -> None:
 def tied_forest(seed: int, scale: float) -> Ensemble:
     """Two classes whose summed scores are often equal, or a few roundings apart."""
     rng = np.random.default_rng(seed)
-    n_trees = int(rng.integers(1, 7))
+    n_trees = int(rng.integers(2, 10))
     builder = TreeBuilder("test", 2, np.float32, np.float64, 2)
     for _ in range(n_trees):
-        first = rng.choice([0.0, 0.25, 0.5, 0.75, 1.0], 7) + rng.choice([0.0, 2.0**-52, 2.0**-31, 2.0**-29], 7)
+        # Parts of a unit, so that whole numbers add up to the wrong side of 0; or less than a rounding.
+        first = rng.choice([0.25, 0.5, 0.75], 7, p=[0.15, 0.7, 0.15]) + rng.integers(-3, 4, 7) * [2.0**-32, 2.0**-54][seed % 5 == 0]
         left = np.array([1, 3, 5, -1, -1, -1, -1])
         builder.add_tree(rng.integers(0, 2, 7), rng.integers(0, 6, 7).astype(np.float32), left,
                          np.where(left < 0, -1, left + 1), np.zeros(7, bool),
@@ -484,7 +485,7 @@ def test_forests_whose_votes_tie(scale: float) -> None:
     in_units = 0
     for seed in range(count(60)):
         forest = tied_forest(seed, scale)
-        X = rng.integers(-1, 7, (4, 2)) + 0.5
+        X = rng.integers(-1, 7, (8, 2)) + 0.5
         engine = search_engine(forest, X)
         check_query(engine, X, target=[0, 1, "opposite"][seed % 3], scale=None)
         in_units += len(make_searcher(forest, engine.cells()).trees.margin) > 0
