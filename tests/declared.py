@@ -59,6 +59,7 @@ class Declared:
         name, entry = self.names[j], self.entry(self.names[j])
         weight = self.options.get("weights", {}).get(name, entry.get("weight", 1.0))
         frozen = self._flag("immutable", name, i) or (entry.get("immutable", False) and not self._freed(name))
+        frozen = frozen or name not in self.options.get("only", self.names)
         missing = entry.get("missing", "keep")
         states = {} if missing == "keep" else missing
         if self.kinds[j] != 0:

@@ -21,7 +21,7 @@ from test_rules import HIGH, NUMBERS, named_by, random_rule, refused
 
 import gpucf
 from gpucf import OptionError, TableError
-from gpucf._ensemble import TreeBuilder
+from gpucf._ensemble import Ensemble, TreeBuilder
 
 N_PROBLEMS = 5000
 SPACES = ("ii", "iii", "ci", "oi", "xi", "xii")
@@ -70,7 +70,8 @@ def one_problem(rng: np.random.Generator, space: str, nullable: bool, seen: dict
         other, _ = random_ensemble(rng, space, nullable)
         agree = [(other, int(rng.integers(2)))]
     background = random_rows(rng, names, 12, False)
-    common: dict[str, Any] = {"background": background, "features": given, "n_threads": 1, "agree": agree}
+    common: dict[str, Any] = {"background": background, "features": given, "n_threads": 1, "agree": agree,
+                              "min_support": 1 if rng.random() < 0.2 else None}  # fmt: skip
     if rules and refused(OptionError, "holds for no values", gpucf.Engine, ensemble, **common, rules=rules):
         return
     engine = gpucf.Engine(ensemble, **common, rules=rules or None)
@@ -78,7 +79,11 @@ def one_problem(rng: np.random.Generator, space: str, nullable: bool, seen: dict
     if refused(TableError, "not on its grid", engine.query, X, "any_other"):
         return
     options, k = random_options(rng, names, groups, len(X)), int(rng.integers(1, 4))
-    target = ["any_other", 0, 1][rng.integers(3)]
+    target = random_target(rng, ensemble, len(X))
+    if rng.random() < 0.15:
+        options["only"] = [n for n in (*engine.cells().names,) if rng.random() < 0.7]
+    if ensemble.n_outputs == 1 and isinstance(target, int) and rng.random() < 0.3:
+        options["margin"] = float(rng.choice([0.1, 0.5]))
     results = []
     for method in ("map", "search"):
         engine.method = method
@@ -87,7 +92,7 @@ def one_problem(rng: np.random.Generator, space: str, nullable: bool, seen: dict
         assert np.array_equal(one.status, also.status) and same_bits(one.cost, also.cost)
         assert same_bits(one._after, also._after)
     declared, result = Declared(engine, given, options, background, NUMBERS), results[0]
-    goals = goals_by_row(engine, X, target)
+    goals = goals_by_row(engine, X, target, options.get("margin", 0.0))
     for i, x in enumerate(coded(engine, X)):
         if result.status[i] == "already":
             seen["already"] += 1
@@ -121,6 +126,26 @@ def one_problem(rng: np.random.Generator, space: str, nullable: bool, seen: dict
         seen["moves"] += check_rules(declared, before, rank._after)
         now = Declared(engine, given, of_rows(options, found), background)
         check_rules(now, before[found], coded(engine, rank.counterfactuals)[found], kept)
+
+
+def random_target(rng: np.random.Generator, ensemble: Ensemble, n_rows: int) -> Any:
+    """A class, another class, limits of a score, several of these, or one for each row."""
+    label = {"label": int(rng.integers(ensemble.n_outputs))} if ensemble.n_outputs > 1 else {}
+    low = float(rng.integers(-4, 4)) / 4
+    score = gpucf.Score(at_least=low, below=low + 1.5, **label)
+    single: list[Any] = [
+        "any_other",
+        0,
+        1,
+        score,
+        gpucf.AnyOf(0, score),
+        gpucf.AllOf(1, gpucf.Score(above=low, **label)),
+    ]
+    if rng.random() < 0.2:
+        wishes = np.empty(n_rows, object)
+        wishes[:] = [single[int(rng.integers(len(single)))] for _ in range(n_rows)]
+        return wishes
+    return single[int(rng.integers(len(single)))]
 
 
 def on_answer(rule: tuple[str, Any]) -> Any:
