@@ -84,6 +84,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "plot":  # a module of its own, loaded when it is first used
+        return import_module("gpucf.plot")
     if name not in _HOMES:
         raise AttributeError(f"module 'gpucf' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)

@@ -70,6 +70,7 @@ def _parser() -> _Parser:
     features.add_argument("--trust-pickle", action="store_true", help="open a pickled model; a pickle can run any code")
     features.set_defaults(run=_run_features)
     _add_audit(commands)
+    _add_plot(commands)
     info = commands.add_parser("info", help="versions, devices and caches: what was found, and why not")
     info.set_defaults(run=_run_info)
     demo = commands.add_parser(
@@ -161,6 +162,40 @@ def _add_audit(commands: argparse._SubParsersAction[_Parser]) -> None:
     add("--threads", type=int, metavar="N", help="threads (all cores); numbers do not depend on it")
     add("--quiet", action="store_true", help="print nothing but errors")
     audit.set_defaults(run=_run_audit)
+
+
+def _add_plot(commands: argparse._SubParsersAction[_Parser]) -> None:
+    plot = commands.add_parser(
+        "plot",
+        help="pictures: the map around one person, a card, options, costs by group",
+        description="Draws one picture: 'map' (which region answers for whom, over two features), 'card' and 'options' "
+        "(one person's answers), or 'costs' (curves by group). Needs matplotlib.",
+    )
+    add = plot.add_argument
+    add("kind", choices=("map", "card", "options", "costs"), metavar="KIND", help="map, card, options or costs")
+    add("model", metavar="MODEL", help="as for query")
+    add("table", metavar="TABLE", help=".csv or .parquet; a row a person")
+    add("-o", "--output", required=True, metavar="OUT", help=".png, .svg or .pdf")
+    add("--row", type=int, default=0, metavar="N", help="which person, counted from 0 (%(default)s)")
+    add("--axes", action="append", default=[], metavar="A,B", help="map: the two features")
+    add("--all", action="store_true", help="map: all features may change, not only the two")
+    add("--by", action="append", default=[], metavar="A", help="costs: the column that makes the groups")
+    add("--options", type=int, default=3, metavar="K", help="card, options: answers at most (%(default)s)")
+    add("--target", default="opposite", help="as for query (%(default)s)")
+    add("--cost", default="l1", help="as for query (%(default)s)")
+    add("--immutable", action="append", default=[], metavar="A,B", help="as for query")
+    add("--background", metavar="FILE", help="rows like those of training, for units (the table itself)")
+    add("--features", action="append", default=[], metavar="F", help="YAML or JSON file: what may change")
+    add("--one-hot", action="append", default=[], metavar="G", help="NAME=COL1,COL2; or JSON, or its file")
+    add("--trust-pickle", action="store_true", help="open a pickled model; a pickle can run any code")
+    add("--threads", type=int, metavar="N", help="threads (all cores)")
+    plot.set_defaults(run=_run_plot)
+
+
+def _run_plot(args: argparse.Namespace) -> int:
+    from gpucf._cli_plot import run_plot
+
+    return run_plot(args)
 
 
 def _run_audit(args: argparse.Namespace) -> int:

@@ -46,7 +46,7 @@ def _run(args: argparse.Namespace) -> int:
     folder = Path(args.output)
     if folder.exists() and not folder.is_dir():
         raise TableError(f"cannot write the report to {folder}: it is a file. Name a folder.")
-    engine, X, files = _read(args, settings)
+    engine, X, files = read_inputs(args, settings)
     read_s = time.perf_counter() - start
     found = audit(engine, X, settings.pop("by"), **settings["audit"], **settings["query"])
     found.seconds["reading"] = read_s
@@ -87,6 +87,7 @@ def _settings(args: argparse.Namespace, config: dict[str, Any]) -> dict[str, Any
     )  # fmt: skip
     return {
         "by": by,
+        "bins": config.get("bins", {}),
         "audit": {
             **{name: config[name] for name in names if name in config},
             "target": args.target if args.target is not None else config.get("target"),
@@ -98,7 +99,7 @@ def _settings(args: argparse.Namespace, config: dict[str, Any]) -> dict[str, Any
     }
 
 
-def _read(args: argparse.Namespace, settings: dict[str, Any]) -> tuple[Engine, Any, dict[str, str]]:
+def read_inputs(args: argparse.Namespace, settings: dict[str, Any]) -> tuple[Engine, Any, dict[str, str]]:
     """The engine, the columns of the table that matter, and the digests of all files."""
     model, table = Path(args.model), Path(args.table)
     features = settings["features"]
@@ -108,7 +109,7 @@ def _read(args: argparse.Namespace, settings: dict[str, Any]) -> tuple[Engine, A
         features = read_features(features)
     ensemble = load_model(model, trust_pickle=args.trust_pickle)
     # Attributes that the model does not know are read as text, unless they are numbers to be put into bins.
-    bins = settings["audit"].get("bins", {})
+    bins = settings["bins"]
     groups = {*(settings["one_hot"] or {}), *(n for n, f in (features or {}).items() if "one_hot" in _entry(f))}
     beside = [n for n in settings["by"] if n not in ensemble.feature_names and n not in groups]
     declared = _declared_types(ensemble, {"carry": [n for n in beside if n not in bins], "features": features})
@@ -136,7 +137,7 @@ def _read(args: argparse.Namespace, settings: dict[str, Any]) -> tuple[Engine, A
         n_threads=args.threads,
     )  # fmt: skip
     prints = {what: f"{path.name}, SHA-256 {Fingerprint.of(path, what).sha256}" for what, path in files.items()}
-    if args.config is not None:
+    if getattr(args, "config", None) is not None:
         prints["audit file"] = f"{os.path.basename(args.config)}, SHA-256 "
         prints["audit file"] += Fingerprint.of(Path(args.config), "audit file").sha256
     return engine, X, prints

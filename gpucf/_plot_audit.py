@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from gpucf._audit_result import Audit, GroupReport, PartitionReport
+from gpucf._errors import OptionError
 from gpucf._plot_style import COLOURS, LINES
+from gpucf._result import Result
 
 _MOST_CURVES = 8
 _MOST_FEATURES = 7
@@ -101,3 +103,26 @@ def _all_burden(groups: Sequence[GroupReport]) -> float | None:
     if not known or any(g.n_feasible + g.n_unknown for g in groups):
         return None
     return float(np.average([b for b, _ in known], weights=[n for _, n in known]))
+
+
+def draw_costs(axes: Any, result: Result, groups: Any) -> None:
+    """Curves of a result: exact steps; shaded where rows are open."""
+    refused = result.status != "already"
+    labels = np.full(len(result), "all rows", object) if groups is None else np.asarray(groups, dtype=object)
+    names = sorted({str(v) for v in labels[refused].tolist()})
+    if len(names) > _MOST_CURVES:
+        raise OptionError(f"there are {len(names)} groups; at most {_MOST_CURVES} curves can be told apart.")
+    ends = result.cost[refused & np.isfinite(result.cost)]
+    x = np.unique(np.concatenate([[0.0], ends, result.lower_bound[refused & np.isfinite(result.lower_bound)]]))
+    for k, name in enumerate(names):
+        mine = refused & np.array([str(v) == name for v in labels.tolist()], bool)
+        low, high = (100 * np.searchsorted(np.sort(side[mine]), x, side="right") / mine.sum()
+                     for side in (result.cost, result.lower_bound))  # fmt: skip
+        axes.plot(x, low, drawstyle="steps-post", color=COLOURS[k], linestyle=LINES[k], linewidth=1.8, label=name)
+        if (high > low).any():
+            axes.fill_between(x, low, high, step="post", color=COLOURS[k], alpha=0.2, linewidth=0)
+    axes.set(xlabel="cost", ylabel="have an answer, %", ylim=(0, 101))
+    axes.set_title("Answers for at most this cost", loc="left")
+    axes.grid(color="0.9")
+    if names:
+        axes.legend(loc="lower right")

@@ -93,6 +93,11 @@ class Result:
         counts = ", ".join(f"{n:,} {status}" for status in STATUSES if (n := int((self.status == status).sum())))
         return f"<gpucf.Result: {len(self):,} rows ({counts or 'empty'}), verified by {self.verified_by}>"
 
+    def _repr_html_(self) -> str:
+        from gpucf._result_html import notebook
+
+        return notebook(self)
+
     def to_frame(self) -> Any:
         """Status, cost, lower bound and number of changed features of each row, in a frame of the rows' kind.
 
