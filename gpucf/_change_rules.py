@@ -105,7 +105,7 @@ class ChangeRules:
 
 
 def _typical_leaf(main: Ensemble) -> float:
-    """A leaf value like the model's own, so that branching looks at the model and at a broken rule alike."""
+    """A leaf value like the model's own, so that maps, which split where most is open, look at both alike."""
     value = np.abs(main.leaf_value).max(axis=1).astype(np.float64)
     return float(np.median(value[value > 0])) if (value > 0).any() else 1.0
 

@@ -249,7 +249,8 @@ class Engine:
             Unit of each column's displacement, from the background; without a background there is none, and a
             warning says so.
         margin : float
-            Safety: how far the score of a class target goes beyond what just suffices, in units of the raw score.
+            Safety: how far the score of a class target goes beyond what just suffices, in units of the raw score; where
+            each class has a score, beyond that of every other class.
         immutable : list of column or group names, or dict
             In a dict, True and False come before what the features say; an array of booleans, or the name of a column
             of X that holds them, says it for each row.

@@ -16,11 +16,12 @@ import numpy as np
 
 from gpucf._ensemble import Ensemble
 from gpucf._jit import helper, inline
-from gpucf._links import classes_from_raw, probabilities_from_raw
+from gpucf._links import classes_from_raw, lead_of, probabilities_from_raw
+from gpucf._merge import owner_of
 from gpucf._outer import is_calibrated, refuse_falls
 from gpucf._predict import raw_from_sums
 
-THRESHOLD, CLASS, PROBABILITY = 0, 1, 2
+THRESHOLD, CLASS, PROBABILITY, LEAD = 0, 1, 2, 3
 UNDECIDED, ASK = -1, -2
 MAY, MAY_NOT = 1, 2  # bits: some point between the bounds meets a condition; some point does not
 _POSTS = {"none": 0, "divide": 1, "affine": 2}
@@ -33,7 +34,8 @@ class LabelRule(NamedTuple):
 
     A simple rule has one condition, whose label it gives. ``mode`` THRESHOLD: label 1 when ``sums[output] >= bound``,
     else 0. CLASS: the library's class index. PROBABILITY: label 1 when the library's softmax probability of class
-    `output`, widened to float64, is >= ``bound``.
+    `output`, widened to float64, is >= ``bound``. LEAD: label 1 when the raw score of class `output`, less that of any
+    other class (float64), is >= ``bound``.
 
     A compound rule gives label 1 where all conditions of some ``alternative`` hold, else 0. A condition holds where
     ``yes[i, label]`` is True of its label. Conditions lie in the order of their alternatives.
@@ -168,6 +170,11 @@ def score_rule(ensemble: Ensemble, output: int, bound: float) -> LabelRule:
     return _rule(ensemble, THRESHOLD, output, least_sum(ensemble, output, reaches), 2)
 
 
+def lead_rule(ensemble: Ensemble, k: int, margin: float) -> LabelRule:
+    """Label 1 where the raw score of class `k` exceeds that of every other class by at least `margin`."""
+    return _rule(ensemble, LEAD, k, margin, 2)
+
+
 def least_sum(ensemble: Ensemble, output: int, holds: Callable[[np.ndarray], np.ndarray]) -> float:
     """Least sum of `output`, in the score dtype, for which a monotone condition holds; inf if none, -inf if all.
 
@@ -262,6 +269,13 @@ def simple_outlook(rule, i, low, high, raw_low, raw_high):
                         may = True
                     else:
                         may_not = True
+            return np.int64(may) * MAY + np.int64(may_not) * MAY_NOT
+        if rule.mode[i] == LEAD:  # a rounded difference is monotone in both of its terms
+            may = True
+            for k in range(rule.begin[i], rule.end[i]):
+                if k != c:
+                    may = may and raw_high[c] - raw_low[k] >= rule.bound[i]
+                    may_not = may_not or raw_low[c] - raw_high[k] < rule.bound[i]
             return np.int64(may) * MAY + np.int64(may_not) * MAY_NOT
         may = _softmax_of(rule, i, raw_high[c], raw_low) >= rule.bound[i] - rule.slack[i]
         may_not = _softmax_of(rule, i, raw_low[c], raw_high) < rule.bound[i] + rule.slack[i]
@@ -361,19 +375,9 @@ def labels_from_sums(ensemble: Ensemble, rule: LabelRule, sums: np.ndarray) -> n
         all_hold = np.ones(len(sums), bool)
         for i in np.flatnonzero(rule.alternative == number):
             own = sums[:, rule.begin[i] : rule.end[i]]
-            all_hold &= rule.yes[i][_labels_of_condition(_owner(ensemble, int(rule.begin[i])), rule, int(i), own)]
+            all_hold &= rule.yes[i][_labels_of_condition(owner_of(ensemble, int(rule.begin[i])), rule, int(i), own)]
         meets |= all_hold
     return meets.astype(np.int64)
-
-
-def _owner(ensemble: Ensemble, output: int) -> Ensemble:
-    """The member of a merged ensemble whose outputs begin at `output`."""
-    first = 0
-    for member in ensemble.members:
-        if first == output:
-            return member.ensemble
-        first += member.ensemble.n_outputs
-    return ensemble
 
 
 def _labels_of_condition(ensemble: Ensemble, rule: LabelRule, i: int, sums: np.ndarray) -> np.ndarray:
@@ -385,4 +389,6 @@ def _labels_of_condition(ensemble: Ensemble, rule: LabelRule, i: int, sums: np.n
     raw = raw_from_sums(ensemble, sums)
     if rule.mode[i] == CLASS:
         return classes_from_raw(ensemble, raw)
+    if rule.mode[i] == LEAD:
+        return (lead_of(raw, output) >= rule.bound[i]).astype(np.int64)
     return (probabilities_from_raw(ensemble, raw)[:, output] >= rule.bound[i]).astype(np.int64)

@@ -137,3 +137,10 @@ def probabilities_from_raw(ensemble: Ensemble, raw: np.ndarray) -> np.ndarray:
 def _inner_probability(ensemble: Ensemble, raw: np.ndarray) -> np.ndarray:
     """The tree model's own probabilities, in its dtype."""
     return _PROBABILITIES[ensemble.probability](raw, ensemble.link_a)
+
+
+def lead_of(raw: np.ndarray, k: int) -> np.ndarray:
+    """By how much each row's raw score of class `k` exceeds the largest of the others, float64."""
+    scores = raw.astype(np.float64)
+    lead: np.ndarray = (scores[:, [k]] - np.delete(scores, k, axis=1)).min(axis=1)
+    return lead

@@ -87,6 +87,16 @@ def rounded_trees(ensemble: Ensemble) -> np.ndarray:
     return np.repeat(narrow, [_n_scalar_trees(m.ensemble) for m in ensemble.members])
 
 
+def owner_of(ensemble: Ensemble, output: int) -> Ensemble:
+    """The member of a merged ensemble whose outputs begin at `output`."""
+    first = 0
+    for member in ensemble.members:
+        if first == output:
+            return member.ensemble
+        first += member.ensemble.n_outputs
+    return ensemble
+
+
 def _n_scalar_trees(e: Ensemble) -> int:
     is_vector = e.tree_output == VECTOR_LEAF
     return int(np.where(is_vector, e.n_outputs, 1).sum())

@@ -10,7 +10,8 @@ import numpy as np
 
 from gpucf._ensemble import Ensemble
 from gpucf._errors import OptionError
-from gpucf._labels import LabelRule, class_rule, compound_rule, probability_rule, score_rule
+from gpucf._labels import LabelRule, class_rule, compound_rule, lead_rule, probability_rule, score_rule
+from gpucf._links import lead_of
 from gpucf._predict import raw_from_sums
 from gpucf._wishes import ANY_OTHER, OPPOSITE, AllOf, AnyOf, Probability, Score, read_text
 
@@ -37,6 +38,8 @@ class Condition:
         For probabilities and scores: the label that means "at least `bound`".
     member : int
         Position of the model among those that are asked; 0 is the user's model.
+    lead : bool
+        The bound is on what the score of `column` exceeds every other by.
     """
 
     rule: LabelRule
@@ -46,12 +49,14 @@ class Condition:
     bound: float = 0.0
     reached: int = 1
     member: int = 0
+    lead: bool = False
 
     def judged(self, said: np.ndarray) -> np.ndarray:
         """Label of each row by what the library said when it was asked for `asked`."""
         if self.asked == CLASS_INDEX:
             return said
-        at_least = said[:, self.column].astype(np.float64) >= self.bound
+        number = lead_of(said, self.column) if self.lead else said[:, self.column].astype(np.float64)
+        at_least = number >= self.bound
         return np.where(at_least, self.reached, 1 - self.reached)
 
 
@@ -120,7 +125,8 @@ def resolve_target(
     also : callable
         What else an alternative of the target demands, of further models.
     margin : float
-        By how much the score of a class target shall go beyond what just suffices.
+        By how much the score of a class target shall go beyond what just suffices; of a model with a score for each
+        class, beyond that of every other class.
     """
     wish = _readable(ensemble, target)
     if own_label_targets(ensemble, wish):
@@ -279,11 +285,9 @@ def _class_condition(ensemble: Ensemble, label: int, margin: float) -> list[Cond
     rule = class_rule(ensemble)
     if not margin:
         return [Condition(rule, yes, CLASS_INDEX)]
-    if not rule.is_threshold:
-        raise OptionError(
-            f"margin={margin!r} is for models with one score; {ensemble.model_type} has one for each of its "
-            f"{ensemble.n_classes} classes. Ask for a probability instead: gpucf.Probability(..., label=...)."
-        )
+    if not rule.is_threshold:  # a score for each class
+        ahead = Condition(lead_rule(ensemble, label, margin), np.array([False, True]), RAW, label, margin, lead=True)
+        return [Condition(rule, yes, CLASS_INDEX), ahead]
     just = raw_bound(ensemble, rule)
     limit = Score(at_least=just + margin) if label == 1 else Score(below=just - margin)
     return [Condition(rule, yes, CLASS_INDEX), *_score_conditions(ensemble, limit)]

@@ -466,7 +466,10 @@ def tied_forest(seed: int, scale: float) -> Ensemble:
     builder = TreeBuilder("test", 2, np.float32, np.float64, 2)
     for _ in range(n_trees):
         # Parts of a unit, so that whole numbers add up to the wrong side of 0; or less than a rounding.
-        first = rng.choice([0.25, 0.5, 0.75], 7, p=[0.15, 0.7, 0.15]) + rng.integers(-3, 4, 7) * [2.0**-32, 2.0**-54][seed % 5 == 0]
+        first = (
+            rng.choice([0.25, 0.5, 0.75], 7, p=[0.15, 0.7, 0.15])
+            + rng.integers(-3, 4, 7) * [2.0**-32, 2.0**-54][seed % 5 == 0]
+        )
         left = np.array([1, 3, 5, -1, -1, -1, -1])
         builder.add_tree(rng.integers(0, 2, 7), rng.integers(0, 6, 7).astype(np.float32), left,
                          np.where(left < 0, -1, left + 1), np.zeros(7, bool),

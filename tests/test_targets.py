@@ -221,6 +221,24 @@ def test_models_that_must_agree() -> None:
     assert dearer
 
 
+@pytest.mark.parametrize("kind", [k for k in KINDS if k.endswith("multi")] + ["forest"])
+def test_a_margin_is_a_lead_where_each_class_has_a_score(kind: str) -> None:
+    rng = np.random.default_rng(sum(map(ord, kind)) + 5)
+    dearer = 0
+    for _ in range(count(30)):
+        model, X = random_model(kind, rng)
+        engine = gpucf.Engine(model, background=X)
+        assert engine.judge is not None and engine.ensemble.n_outputs > 1
+        margin = float(rng.choice([0.01, 0.1, 0.3, 1e-9]))
+        for target in ("any_other", engine.ensemble.classes.tolist()[0]):
+            result = check_query(engine, X[:4], target, margin=margin)
+            found = np.isin(result.status, ["optimal", "already"])
+            raw = np.sort(np.asarray(engine.judge.raw(result.counterfactuals), np.float64)[found], axis=1)
+            assert (raw[:, -1] - raw[:, -2] >= margin).all()
+            dearer += int((engine.query(X[:4], target).cost < result.cost).sum())
+    assert dearer
+
+
 def test_what_is_refused_by_name() -> None:
     import xgboost
     from sklearn.ensemble import IsolationForest
