@@ -30,9 +30,19 @@ sys.exit(code)
 """
 # What each audit asks; "target" is the outcome that people want.
 SETTINGS: dict[str, dict[str, Any]] = {
-    "compas": {"by": ["Sex", "Race"], "query": {"increase_only": ["AgeGroup"]}, "target": 0},
+    "compas": {
+        "by": ["Sex", "Race"],
+        "query": {"increase_only": ["AgeGroup"]},
+        "labels": {"Sex": {0: "male", 1: "female"}, "Race": {0: "African-American", 1: "Caucasian"}},
+        "target": 0,
+    },
     "german": {"by": ["Sex", "Age"], "bins": {"Age": [30, 45]}, "target": 1},
-    "adult": {"by": ["Sex", "Age"], "bins": {"Age": [30, 45, 60]}, "target": 1},
+    "adult": {
+        "by": ["Sex", "Age"],
+        "bins": {"Age": [30, 45, 60]},
+        "target": 1,
+        "labels": {"Sex": {0: "male", 1: "female"}},
+    },
 }
 
 

@@ -32,6 +32,7 @@ def audit(
     *,
     target: Any = None,
     bins: Mapping[str, Sequence[float]] | None = None,
+    labels: Mapping[str, Mapping[Any, str]] | None = None,
     may_change: Sequence[str] = (),
     budgets: Sequence[float] | None = None,
     order: int = 3,
@@ -58,6 +59,8 @@ def audit(
         second one where nothing is given.
     bins : dict, optional
         Inner borders of numeric attributes: ``{"age": [25, 45, 65]}``.
+    labels : dict, optional
+        What values are called: ``{"sex": {0: "male", 1: "female"}}``.
     may_change : list of names
         Attributes that recourse may change. All others stay as they are: nobody is told to change their sex.
     budgets : list of float, optional
@@ -100,7 +103,7 @@ def audit(
     for name in _NOT_ASKED:
         if name in query:
             raise OptionError(f"{name} is no option of an audit.")
-    attributes = read_attributes(engine, X, groups, bins)
+    attributes = read_attributes(engine, X, groups, bins, labels)
     names = [a.name for a in attributes]
     tested = _some_of(names, sensitivity_to, "sensitivity_to") if sensitivity_to is not None else names
     target = _target(engine, target)
@@ -125,6 +128,7 @@ def audit(
     settings |= {
         "attributes": names,
         "bins": {a.name: list(a.bins) for a in attributes if a.bins is not None},
+        "labels": {name: {str(k): str(v) for k, v in of.items()} for name, of in (labels or {}).items()},
         "target": str(target),
         "may_change": list(may_change),
         "budgets": list(costs),

@@ -13,6 +13,7 @@ _KEYS: dict[str, tuple[type, ...]] = {
     "target": (str, int, float, bool, list),
     "by": (list, str),
     "bins": (dict,),
+    "labels": (dict,),
     "may_change": (list, str),
     "budgets": (list,),
     "order": (int,),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -71,8 +71,9 @@ class Partition:
 
 
 def read_attributes(
-    engine: Engine, X: Any, groups: Sequence[str] | Mapping[str, Any], bins: Mapping[str, Sequence[float]] | None
-) -> list[Attribute]:
+    engine: Engine, X: Any, groups: Sequence[str] | Mapping[str, Any],
+    bins: Mapping[str, Sequence[float]] | None = None, labels: Mapping[str, Mapping[Any, str]] | None = None,
+) -> list[Attribute]:  # fmt: skip
     """The attributes that were asked for, one entry a row.
 
     Parameters
@@ -83,17 +84,35 @@ def read_attributes(
         Columns of `X` or one-hot groups of the engine; a dict gives the values themselves by name, or names a column.
     bins : dict, optional
         Inner borders by attribute, ascending; a value on a border belongs to the bin above.
+    labels : dict, optional
+        What values are called, by attribute: ``{"sex": {0: "male", 1: "female"}}``.
     """
     if isinstance(groups, str):
         groups = [groups]
     wanted = dict(groups) if isinstance(groups, Mapping) else {name: name for name in groups}
     if not wanted:
         raise OptionError("no attribute to audit by: give at least one name, such as groups=['sex'].")
-    bins = dict(bins or {})
-    unknown = [name for name in bins if name not in wanted]
-    if unknown:
-        raise OptionError(f"bins are given for {unknown[0]!r}, which is not among the attributes {list(wanted)}.")
-    return [_attribute(engine, X, str(name), given, bins.get(name)) for name, given in wanted.items()]
+    bins, labels = dict(bins or {}), dict(labels or {})
+    for what, given in (("bins", bins), ("labels", labels)):
+        unknown = [name for name in given if name not in wanted]
+        if unknown:
+            raise OptionError(f"{what} are given for {unknown[0]!r}, which is not among the attributes {list(wanted)}.")
+    found = [_attribute(engine, X, str(name), given, bins.get(name)) for name, given in wanted.items()]
+    return [_labelled(a, labels.get(a.name, {})) for a in found]
+
+
+def _labelled(attribute: Attribute, labels: Mapping[Any, str]) -> Attribute:
+    named = {_text(value): str(label) for value, label in labels.items()}
+    absent = [value for value in named if value not in attribute.levels]
+    if absent:
+        raise OptionError(
+            f"labels of {attribute.name!r} name the value {absent[0]!r}, which does not occur; there are "
+            f"{list(attribute.levels)}."
+        )
+    levels = tuple(named.get(level, level) for level in attribute.levels)
+    if len(set(levels)) < len(levels):
+        raise OptionError(f"labels of {attribute.name!r} give one name to two values; merge them in the table.")
+    return replace(attribute, levels=levels)
 
 
 def partitions(attributes: Sequence[Attribute], order: int) -> list[Partition]:

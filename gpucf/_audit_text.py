@@ -40,10 +40,9 @@ def _who(audit: Audit) -> str:
     text = f"The model refuses {audit.n_refused:,} of {audit.n:,} rows ({100 * audit.n_refused / audit.n:.1f} %). "
     if c["infeasible"] == audit.n_refused:
         return text + "None of them has recourse: it is proved that no permitted change leads to acceptance."
-    text += (
-        f"For {c['optimal']:,} the cheapest permitted change that the model accepts was found and proved; for "
-        f"{c['infeasible']:,} it is proved that there is none."
-    )
+    text += f"For {c['optimal']:,} the cheapest permitted change that the model accepts was found and proved; "
+    none = c["infeasible"]
+    text += f"for {none:,} it is proved that there is none." if none else "nobody was proved to be without one."
     open_rows = c["feasible"] + c["unknown"]
     if open_rows:
         text += (

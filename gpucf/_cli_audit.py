@@ -82,8 +82,8 @@ def _settings(args: argparse.Namespace, config: dict[str, Any]) -> dict[str, Any
     if seconds is not None:
         query["time_limit_s"] = seconds
     names = (
-        "bins", "may_change", "budgets", "order", "min_group", "n_bootstrap", "n_permutations", "level", "seed",
-        "sensitivity_to", "small_change",
+        "bins", "labels", "may_change", "budgets", "order", "min_group", "n_bootstrap", "n_permutations", "level",
+        "seed", "sensitivity_to", "small_change",
     )  # fmt: skip
     return {
         "by": by,

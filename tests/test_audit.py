@@ -129,7 +129,7 @@ def test_fair_recourse_passes_at_the_stated_rate():
     assert all(rejected[name] >= least for name in ("gap", "cost", "subgroup")), rejected  # the tests are not idle
 
 
-def test_tiny_groups_are_listed_and_not_compared(engine):
+def test_case_87_tiny_groups_are_listed_and_not_compared(engine):
     X = people(101, x=0.4)
     audit = gpucf.audit(engine, X, {"g": ["one"] + ["a"] * 50 + ["b"] * 50}, **FEW)
     one = by(audit, "g")["g one"]
@@ -139,7 +139,7 @@ def test_tiny_groups_are_listed_and_not_compared(engine):
     assert all("one" not in s.name for s in audit.subgroups)
 
 
-def test_a_group_with_nobody_refused(engine):
+def test_case_87_a_group_with_nobody_refused(engine):
     X = people(100, x=np.r_[np.full(50, 0.4), np.full(50, 0.9)])
     audit = gpucf.audit(engine, X, {"g": ["a"] * 50 + ["b"] * 50}, **FEW)
     assert by(audit, "g")["g b"].note == "nobody refused"
@@ -169,7 +169,7 @@ def test_an_empty_table(engine, tmp_path):
     audit.write(tmp_path)
 
 
-def test_nobody_has_recourse(engine, tmp_path):
+def test_case_89_nobody_has_recourse(engine, tmp_path):
     audit = gpucf.audit(engine, people(80, x=0.4), {"g": ["a", "b"] * 40}, immutable=["x"], **FEW)
     assert audit.counts["infeasible"] == 80
     for g in audit.partition("g").groups:
@@ -260,6 +260,28 @@ def test_what_only_the_attribute_changes_is_found_with_all_pairs():
     assert any(f.name == "g" for g in free.partition("g").groups for f in g.features)
 
 
+def test_case_89_the_share_without_recourse_stands_beside_the_mean_of_the_others(engine):
+    """Rows of y above 0.5 may not change x: no recourse. The mean is that of the others, and says nothing of these."""
+    X = people(400, x=0.4)
+    locked = X["y"].to_numpy() > 0.5
+    audit = gpucf.audit(engine, X, {"g": ["a", "b"] * 200}, immutable={"x": locked}, **FEW)
+    cost = engine.query(X, True).cost
+    for k, name in enumerate(("g a", "g b")):
+        mine = np.arange(400) % 2 == k
+        group = by(audit, "g")[name]
+        assert group.n_infeasible == (mine & locked).sum()
+        assert group.measures["no_recourse"].low == locked[mine].mean()
+        assert group.measures["burden"].low == pytest.approx(cost[mine & ~locked].mean(), rel=1e-12)
+
+
+def test_case_91_no_true_labels_are_needed(engine):
+    """Nothing but the rows, the model and the groups is asked for, here or by the command line."""
+    import inspect
+
+    assert not {"y", "labels_true", "y_true"} & set(inspect.signature(gpucf.audit).parameters)
+    assert gpucf.audit(engine, people(60), {"g": ["a", "b"] * 30}, **FEW).n == 60
+
+
 def test_an_attribute_that_the_model_does_not_read(engine):
     audit = gpucf.audit(engine, people(60, x=0.4), {"g": ["a", "b"] * 30}, **FEW)
     assert not audit.sensitivity[0].read_by_model
@@ -285,6 +307,11 @@ def test_one_hot_groups_as_attributes():
         gpucf.audit(engine, X, ["c=0"])
 
 
+def test_labels(engine):
+    audit = gpucf.audit(engine, people(80, x=0.4), {"g": [0, 1.0] * 40}, labels={"g": {0: "men", 1: "women"}}, **FEW)
+    assert [g.name for g in audit.partition("g").groups] == ["g men", "g women"]
+
+
 def test_choice_of_options(engine):
     X = people(120, x=0.4)
     audit = gpucf.audit(engine, X, {"g": ["a", "b"] * 60}, options=2, **FEW)
@@ -301,6 +328,9 @@ def test_choice_of_options(engine):
         ({"bins": {"z": [1]}}, "bins are given for 'z'"),
         ({"groups": ["y"], "bins": {"y": [2, 1]}}, "give ascending numbers"),
         ({"bins": {"g": [1]}}, "holds other things than numbers"),
+        ({"labels": {"z": {}}}, "labels are given for 'z'"),
+        ({"labels": {"g": {"c": "x"}}}, "name the value 'c', which does not occur"),
+        ({"labels": {"g": {"a": "b"}}}, "one name to two values"),
         ({"order": 0}, "order is 0"),
         ({"level": 1.0}, "level is 1.0"),
         ({"budgets": [-1]}, "budgets has -1"),
