@@ -17,7 +17,7 @@ from gpucf._plot_style import available
 from gpucf._report_method import SOURCES, definitions
 
 _MAX_SUBGROUPS = 15
-_MAX_FEATURES = 10
+_MAX_FEATURES = 6
 _MAX_PAIRS = 10
 
 STYLE = """
@@ -41,6 +41,7 @@ table { border-collapse: collapse; font-size: .92rem; min-width: 100%; }
 .caption { font-weight: 600; margin: 1.2rem 0 0; }
 th, td { padding: .32rem .6rem; border-bottom: 1px solid #ccc; text-align: right; vertical-align: top; }
 th { background: #eef3f7; } thead th { border-bottom: 2px solid #777; }
+tbody th { min-width: 8.5rem; }
 th:first-child, td:first-child, th.text, td.text { text-align: left; }
 .range { display: block; color: #555; font-size: .82rem; white-space: nowrap; }
 figure { margin: 1rem 0; } figure svg { width: 100%; max-width: 46rem; min-width: 32rem; height: auto; display: block; }
@@ -52,6 +53,7 @@ pre { background: #f5f5f5; padding: .6rem .8rem; overflow-x: auto; white-space: 
 @media (max-width: 40rem) { body { padding: .5rem .8rem 2rem; } h1 { font-size: 1.45rem; }
   th, td { padding: .28rem .4rem; } dd { margin-left: .6rem; } }
 @media print { body { max-width: none; padding: 0; font-size: 10.5pt; } .scroll { overflow: visible; }
+  tbody th { min-width: 0; }
   figure svg { min-width: 0; max-width: 15cm; }
   table { font-size: 8.5pt; } tr, figure, .verdict { break-inside: avoid; } h2, h3 { break-after: avoid; }
   a { color: inherit; } }
@@ -202,18 +204,18 @@ def _features(part: PartitionReport, groups: Sequence[GroupReport]) -> str:
     if not names:
         return ""
     rows = []
-    for name in names:
+    for g in groups:  # a row each: intersections are many
+        carried = {f.name: f for f in g.features}
         cells = []
-        for g in groups:
-            found = next((one for one in g.features if one.name == name), None)
+        for name in names:
             shown = "-"
-            if found is not None:
-                changed = value_text("refused", *found.changed)
-                shown = f'{100 * found.cost:.1f} %<span class="range">changed: {escape(changed)}</span>'
+            if name in carried:
+                changed = value_text("refused", *carried[name].changed)
+                shown = f'{100 * carried[name].cost:.1f} %<span class="range">changed: {escape(changed)}</span>'
             cells.append(shown)
-        rows.append([escape(name), *cells])
+        rows.append([escape(g.name), *cells])
     title = f"Which features carry the cost, by {part.name}: share of the proved cost, and how often they change"
-    return table(title, ["feature", *(escape(g.name) for g in groups)], rows)
+    return table(title, ["group", *map(escape, names)], rows)
 
 
 def _gaps(part: PartitionReport) -> str:
