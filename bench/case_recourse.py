@@ -69,10 +69,13 @@ def _train(frame: pd.DataFrame, raw: Raw, kind: str, n_trees: int, depth: int) -
     return xgboost.XGBClassifier(n_estimators=n_trees, max_depth=depth, learning_rate=rate).fit(frame, raw.y)
 
 
-def _engine(model: Any, frame: pd.DataFrame, raw: Raw, method: str, folded: bool = True) -> gpucf.Engine:
+def _engine(
+    model: Any, frame: pd.DataFrame, raw: Raw, method: str, folded: bool = True, rules: list[str] | None = None
+) -> gpucf.Engine:
     groups = raw.one_hot if folded else None
     return gpucf.Engine(
-        model, frame, one_hot=groups, method=method, n_threads=1, max_regions=MOST_REGIONS
+        model, frame, one_hot=groups, method=method, n_threads=1, max_regions=MOST_REGIONS, rules=rules,
+        features={"Age": {"kind": "integer", "range": [0, 120]}} if rules else None,
     )  # fmt: skip
 
 
@@ -134,6 +137,10 @@ def _searched(model: Any, frame: pd.DataFrame, raw: Raw) -> Rows:
         yield {"what": "folding", "folded": folded, **_timed(asked, some, _rules(raw, folded))}
     yield {"what": "constraints", "constrained": False, **_timed(engine, some, {})}
     yield {"what": "constraints", "constrained": True, **_timed(engine, some, options)}
+    learned = "Job" if "Job" in frame else "EducationNumber"
+    for rule in (f"{learned} <= Age", f"if {learned} changes then Age rises"):
+        ruled = _engine(model, frame, raw, "search", rules=[rule])
+        yield {"what": "rules", "rule": rule, **_timed(ruled, some, options)}
     start = time.perf_counter()
     result = engine.query(everybody, **options)
     time_s = time.perf_counter() - start

@@ -13,7 +13,7 @@ from gpucf._costs import CostModel, entries_of
 from gpucf._declare import held
 from gpucf._domain import Domain, Grid
 from gpucf._ensemble import Ensemble
-from gpucf._errors import OptionError
+from gpucf._errors import OptionError, TableError
 from gpucf._features import Feature, Features
 from gpucf._limits import Bounds
 from gpucf._measures import Population, position_in
@@ -43,7 +43,7 @@ def with_special(
             high=bounds.high,
         )  # fmt: skip
     prices = _with_matrices(prices, ensemble, cells, entries)
-    prices = _with_states(prices, costs, ensemble, domain, cells, entries)
+    prices = _with_states(prices, costs, ensemble, domain, cells, entries, values)
     if measures or prices.special.any():
         prices = _with_positions(prices, cells, measures, values)
     return replace(costs, prices=prices)
@@ -175,8 +175,9 @@ def _price_of(prices: Prices, j: int, d: float) -> float:
 
 
 def _with_states(
-    prices: Prices, costs: CostModel, ensemble: Ensemble, domain: Domain, cells: Cells, entries: Sequence[Feature]
-) -> Prices:
+    prices: Prices, costs: CostModel, ensemble: Ensemble, domain: Domain, cells: Cells, entries: Sequence[Feature],
+    values: np.ndarray,
+) -> Prices:  # fmt: skip
     """Moves into and out of "missing": a change of `price` units, of the weight without direction."""
     has_states = np.array([bool(e.missing) for e in entries], bool)
     if not has_states.any():
@@ -195,10 +196,22 @@ def _with_states(
             at = int(cells.code_start[j]) + code
             if np.isinf(leave[at]):
                 leave[at], landing[at] = _price_of(undirected, j, price), value
+            else:
+                _refuse_hidden(cells.names[j], values[:, j], prices.low[:, j], prices.high[:, j], landing[at], value)
     return prices._replace(
         enter_price=enter, leave_price=leave, leave_value=landing, special=prices.special | has_states,
         by_price=prices.by_price | has_states, irregular=prices.irregular | (has_states & (cells.kind == ORDERED)),
     )  # fmt: skip
+
+
+def _refuse_hidden(name: str, x: np.ndarray, low: np.ndarray, high: np.ndarray, kept: float, other: float) -> None:
+    """Refuse rows whose limits forbid the filling that is kept for a cell, but not another one of that cell."""
+    hidden = np.isnan(x) & (low <= other) & (other <= high) & ~((low <= kept) & (kept <= high))
+    if hidden.any():
+        raise TableError(
+            f"row {int(np.argmax(hidden))}: {name!r} is missing, and may be filled with {float(other)!r} but, by the "
+            f"row's limits, not with {float(kept)!r}, which no model can tell from it. Leave one of the two out."
+        )
 
 
 def _landings(
