@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpucf._audit_result import Audit, PartitionReport
-from gpucf._audit_words import number, value_text
+from gpucf._audit_words import number, short_text, value_text
 
 if TYPE_CHECKING:
     from gpucf._audit_gate import Verdict
@@ -65,25 +65,28 @@ def _by_attribute(part: PartitionReport) -> list[str]:
         gap = part.gaps["burden"]
         out.append(
             f"By {part.name}: recourse costs {costs[0]} on average for '{worst.name}' and {costs[1]} for '{best.name}' "
-            f"(ratio {value_text('ratio', gap.ratio.low, gap.ratio.high)}). {_chance(gap.p[1], gap.p_holm)}"
+            f"(ratio {value_text('ratio', gap.ratio.low, gap.ratio.high)}). {_chance(gap.p, gap.p_holm)}"
         )
     none = part.gaps["no_recourse"]
     if none.gap.high > 0:
         worst = max(kept, key=lambda g: g.measures["no_recourse"].low)
         share = worst.measures["no_recourse"]
         out.append(
-            f"By {part.name}: the share without any recourse differs by up to "
+            f"By {part.name}: the share without any recourse differs by "
             f"{value_text('no_recourse', none.gap.low, none.gap.high)}; it is largest for '{worst.name}' "
-            f"({value_text('no_recourse', share.low, share.high)}). {_chance(none.p[1], none.p_holm)}"
+            f"({value_text('no_recourse', share.low, share.high)}). {_chance(none.p, none.p_holm)}"
         )
     if small:
         out.append(f"By {part.name}: {small} group(s) with too few refused rows are listed with their counts only.")
     return out
 
 
-def _chance(p: float, adjusted: float) -> str:
+def _chance(bounds: tuple[float, float], adjusted: float) -> str:
+    p = bounds[1]
     if math.isnan(p):
         return ""
+    if bounds[0] <= 0.05 < p:
+        return "Whether chance explains it cannot be said while rows are open."
     if math.isnan(adjusted) or adjusted > 0.05:
         word = "could be chance" if p > 0.05 else "could be chance, given how many gaps were tested"
         return f"Such a gap {word} (permutation test: p = {p:.3f}, adjusted {adjusted:.3f})."
@@ -159,7 +162,7 @@ def _table(part: PartitionReport) -> list[str]:
     for g in part.groups[:_SHOWN_GROUPS]:
         cells = [g.note or "-", "", ""]
         if g.sufficient:
-            cells = [number(key, g.measures[key].low) for key in ("no_recourse", "burden", "median")]
+            cells = [short_text(k, g.measures[k].low, g.measures[k].high) for k in ("no_recourse", "burden", "median")]
         rows.append([g.name, f"{g.n:,}", f"{g.n_refused:,}", *cells])
     widths = [max(len(row[k]) for row in rows) for k in range(len(head))]
     lines = []

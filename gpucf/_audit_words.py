@@ -51,7 +51,17 @@ def number(key: str, value: float) -> str:
 def value_text(key: str, low: float, high: float) -> str:
     """A number that may be an interval."""
     a, b = number(key, low), number(key, high)
-    return a if a == b else f"between {a} and {b}"
+    if a == b:
+        return a
+    return f"at least {a}" if math.isinf(high) else f"between {a} and {b}"
+
+
+def short_text(key: str, low: float, high: float) -> str:
+    """As `value_text`, for narrow tables."""
+    a, b = number(key, low), number(key, high)
+    if a == b:
+        return a
+    return f">= {a}" if math.isinf(high) else f"{a} .. {b}"
 
 
 def interval_text(key: str, interval: tuple[float, float]) -> str:

@@ -43,7 +43,14 @@ def draw_bars(axes: Any, audit: Audit, part: PartitionReport) -> None:
         if math.isnan(burden.low):
             axes.text(0, k, "  nobody has recourse", va="center", fontsize=8.5)
             continue
-        high = burden.high if math.isfinite(burden.high) else burden.low
+        if math.isinf(burden.high):  # open rows leave it without an upper bound
+            axes.annotate(
+                "", xy=(1.0, k), xycoords=("axes fraction", "data"), xytext=(burden.low, k), textcoords="data",
+                arrowprops={"arrowstyle": "->", "color": COLOURS[0], "linewidth": 2},
+            )  # fmt: skip
+            axes.plot([burden.low], [k], "|", color=COLOURS[0], markersize=12)
+            continue
+        high = burden.high
         ends = [e if math.isfinite(e) else m for e, m in zip(burden.interval, (burden.low, high), strict=True)]
         axes.plot(ends, [k, k], color=COLOURS[0], linewidth=2, solid_capstyle="butt")
         axes.plot([burden.low, high], [k, k], "D-", color=COLOURS[0], markersize=6, linewidth=4)
@@ -52,7 +59,9 @@ def draw_bars(axes: Any, audit: Audit, part: PartitionReport) -> None:
         axes.axvline(every, color="0.4", linestyle="--", linewidth=1)
     axes.set_yticks(range(len(kept)), [g.name for g in kept])
     axes.set_ylim(len(kept) - 0.5, -0.5)
-    axes.set_xlim(left=0)
+    if axes.get_xlim()[1] <= 0.0:  # nobody has recourse: nothing was drawn
+        axes.set_xlim(0.0, 1.0)
+    axes.set_xlim(0.0, 1.1 * axes.get_xlim()[1])
     axes.set(xlabel=f"mean cost, {100 * audit.settings['level']:g} % interval")
     axes.set_title("Mean cost of recourse", loc="left")
     axes.grid(axis="x", color="0.9")

@@ -97,7 +97,10 @@ def definitions(audit: Audit) -> list[tuple[str, str]]:
             "Rows are scored by how many others are certainly cheaper minus certainly dearer [7]: ranks, but with rows "
             "that are open or without recourse in their place. Groups are compared by Kruskal and Wallis' statistic "
             "[8], "
-            "subgroups by their standardised sums, corrected by the largest one of each deal [11].",
+            "subgroups by their standardised sums, corrected by the largest one of each deal [11]. While rows are "
+            "open this "
+            "tests that what is known of the costs is alike; groups may also differ in how hard their rows are to "
+            "search.",
         ),
         (
             "Changing only the attribute",

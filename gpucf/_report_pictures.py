@@ -29,7 +29,8 @@ def pictures(audit: Audit, part: PartitionReport, number: int) -> list[tuple[str
         ),
         (
             f"Mean cost by {part.name}",
-            "Mean cost of recourse of each group with its bootstrap interval; the dashed line is the mean of all.",
+            "Mean cost of recourse of each group with its bootstrap interval (an arrow: only a lower bound is "
+            "certain); the dashed line is the mean of all.",
             lambda axes: draw_bars(axes, audit, part), 1.2 + 0.36 * len(kept),
         ),
     ]  # fmt: skip

@@ -366,3 +366,24 @@ def test_wrong_thresholds(engine, threshold, message):
     audit = gpucf.audit(engine, people(60), {"g": ["a", "b"] * 30}, **FEW)
     with pytest.raises(gpucf.OptionError, match=message):
         audit.check([threshold])
+
+
+def test_what_is_shown_of_open_rows_is_never_more_than_is_known(engine, tmp_path):
+    """No end of an interval is shown as if it were the number, in the summary, the findings or the table."""
+    rng = np.random.default_rng(4)
+    X = pd.DataFrame(rng.random((300, 6)), columns=list("abcdef"))
+    from sklearn.ensemble import RandomForestClassifier
+
+    forest = RandomForestClassifier(20, max_depth=6, random_state=0).fit(X, X.sum(axis=1) > 3.2)
+    forest = gpucf.Engine(forest, X, method="search")
+    audit = gpucf.audit(forest, X, {"g": np.where(X["a"] > 0.5, "l", "r")}, node_limit=1, **FEW)
+    group = audit.partition("g").groups[0]
+    assert group.n_unknown > 0
+    line = next(line for line in str(audit).splitlines() if line.startswith(group.name))
+    assert " .. " in line
+    assert ">= " in line
+    text = " ".join(gpucf._audit_text.findings(audit))
+    assert "costs at least" in text
+    assert "without bound" not in text
+    assert "cannot be said while rows are open" in text
+    audit.write(tmp_path)
