@@ -69,13 +69,15 @@ def _by_attribute(part: PartitionReport) -> list[str]:
         )
     none = part.gaps["no_recourse"]
     if none.gap.high > 0:
-        worst = max(kept, key=lambda g: g.measures["no_recourse"].low)
-        share = worst.measures["no_recourse"]
-        out.append(
+        text = (
             f"By {part.name}: the share without any recourse differs by "
-            f"{value_text('no_recourse', none.gap.low, none.gap.high)}; it is largest for '{worst.name}' "
-            f"({value_text('no_recourse', share.low, share.high)}). {_chance(none.p, none.p_holm)}"
+            f"{value_text('no_recourse', none.gap.low, none.gap.high)}"
         )
+        if none.gap.low > 0:
+            worst = max(kept, key=lambda g: g.measures["no_recourse"].low)
+            share = worst.measures["no_recourse"]
+            text += f"; it is largest for '{worst.name}' ({value_text('no_recourse', share.low, share.high)})"
+        out.append(f"{text}. {_chance(none.p, none.p_holm)}")
     if small:
         out.append(f"By {part.name}: {small} group(s) with too few refused rows are listed with their counts only.")
     return out

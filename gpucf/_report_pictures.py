@@ -38,7 +38,7 @@ def pictures(audit: Audit, part: PartitionReport, number: int) -> list[tuple[str
         drawings.append(
             (
                 f"Features by {part.name}",
-                "Share of each group's cost of recourse that each feature carries.",
+                "Share of each group's cost of recourse that each feature carries, over its proved answers.",
                 lambda axes: draw_features(axes, part), 1.7 + 0.34 * len(kept),
             )
         )  # fmt: skip
