@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sizes import count
 from sklearn import ensemble
 
 import gpucf
@@ -103,3 +104,21 @@ def test_times_of_rows_come_from_the_usual_query(bench):
     assert _search.search_rows is kernel
     with pytest.raises(ValueError, match="n_threads=1"):
         row_times.timed_query(gpucf.Engine(model, background=X, method="search", n_threads=2), X[:2])
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "n_trees", "depth"),
+    [("compas", "xgb", 100, 6), ("compas", "rf", 100, 7), ("german", "xgb", 20, 3), ("german", "rf", 10, 4)],
+)
+def test_map_and_search_agree_on_the_models_of_the_map_benchmark(bench, name, kind, n_trees, depth):
+    datasets = bench("datasets")
+    data = datasets.load(name)
+    model, held_out = datasets.train(data, kind, n_trees, depth)
+    rows = held_out[: count(1000)]
+    options = {"background": data.X, "one_hot": data.one_hot_by_position}
+    for cost in ("l1", "linf"):
+        by_map, by_search = (gpucf.Engine(model, method=m, **options).query(rows, cost=cost) for m in ("map", "search"))
+        assert (by_map.plan["method"], by_search.plan["method"]) == ("map", "search")
+        assert set(by_search.status) <= {"optimal", "already", "infeasible"}
+        for field in ("status", "counterfactuals", "cost", "lower_bound"):
+            assert getattr(by_map, field).tobytes() == getattr(by_search, field).tobytes(), field
