@@ -19,6 +19,9 @@ import numpy as np
 from gpucf._answers import Answers
 from gpucf._cells import Cells, make_cells
 from gpucf._costs import CostModel
+from gpucf._cuda_device import Device
+from gpucf._cuda_map import nearest_boxes_on_device
+from gpucf._cuda_search import runner_on
 from gpucf._domain import Domain
 from gpucf._ensemble import Ensemble
 from gpucf._errors import MapTooLargeError
@@ -114,6 +117,7 @@ class Planner:
     method: str
     n_threads: int
     max_regions: int
+    device: Device | None = None
     maps: list[RegionMap] = field(default_factory=list)
     _cells: dict[bool, Cells] = field(default_factory=dict)
     _searchers: dict[bool, Searcher] = field(default_factory=dict)
@@ -221,10 +225,13 @@ class Planner:
         self, region_map: RegionMap, question: Question, rows: np.ndarray,
         progress: Callable[[int, int], None] | None,
     ) -> Answers:  # fmt: skip
-        return nearest_boxes(
+        asked = (
             list(region_map.trees), question.cells, region_map.layout, question.costs, question.codes, question.values,
-            question.wanted(rows), self.n_threads, progress,
+            question.wanted(rows),
         )  # fmt: skip
+        if self.device is not None:
+            return nearest_boxes_on_device(self.device, *asked)
+        return nearest_boxes(*asked, self.n_threads, progress)
 
     def searcher(self, cells: Cells) -> Searcher:
         """Search tables over cells of this planner, made when first needed."""
@@ -243,7 +250,7 @@ class Planner:
         return search(
             searcher, rule, question.costs, question.codes, question.values,
             question.own if label is None else np.full(n, label), np.full(n, label is None), rows, self.n_threads,
-            limits.nodes, limits.seconds, progress,
+            limits.nodes, limits.seconds, progress, None if self.device is None else runner_on(self.device),
         )  # fmt: skip
 
 

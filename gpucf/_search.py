@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -160,6 +161,7 @@ def search(
     node_limit: int | None = None,
     time_limit_s: float | None = None,
     progress: Callable[[int, int], None] | None = None,
+    device: Any = None,
 ) -> Answers:
     """The point of least key that has (or, with `negate`, has not) a label, for the rows `which`.
 
@@ -173,6 +175,8 @@ def search(
         Nodes that a row may take; then its best answer so far is returned with a certified bound.
     time_limit_s : float, optional
         Time for the whole call.
+    device : callable, optional
+        Makes a runner that launches kernels, from what `Runner` is made from; threads of this machine if not given.
     """
     n = len(own)
     rows = Rows(
@@ -180,7 +184,7 @@ def search(
         np.zeros(n, np.int64), own.copy(), np.zeros((0, own.shape[1]), np.int32), np.zeros(0, np.int64),
     )  # fmt: skip
     # With a node limit a row's status must not depend on the rows before it.
-    runner = _Runner(searcher, rule, costs, n_threads, node_limit is None, progress, n, len(which))
+    runner = (device or Runner)(searcher, rule, costs, n_threads, node_limit is None, progress, n, len(which))
     largest = np.iinfo(np.int64).max if node_limit is None else min(node_limit, np.iinfo(np.int64).max)
     pending, slice_nodes = _neighbours_together(searcher.space, own, which), min(FIRST_SLICE, largest)
     if time_limit_s is not None:
@@ -220,7 +224,7 @@ def _deadline(stop: np.ndarray, time_limit_s: float | None) -> Iterator[None]:
         timer.cancel()
 
 
-class _Runner:
+class Runner:
     """Runs slices of rows on threads, each with a stack and a work space of its own."""
 
     def __init__(

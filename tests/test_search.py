@@ -156,7 +156,7 @@ def test_the_depth_of_the_stack_changes_nothing(monkeypatch: pytest.MonkeyPatch)
     engine, depths = search_engine(model, X), []
     limits = (3, 30, 300, None)
     expected = [engine.query(X[:40], node_limit=limit) for limit in limits]
-    made, run_once = _search._Runner.__init__, _search._Runner._run_once
+    made, run_once = _search.Runner.__init__, _search.Runner._run_once
 
     def shallow(self: Any, *arguments: Any) -> None:
         made(self, *arguments)
@@ -166,8 +166,8 @@ def test_the_depth_of_the_stack_changes_nothing(monkeypatch: pytest.MonkeyPatch)
         depths.append(self.depth)
         run_once(self, *arguments)
 
-    monkeypatch.setattr(_search._Runner, "__init__", shallow)
-    monkeypatch.setattr(_search._Runner, "_run_once", noting)
+    monkeypatch.setattr(_search.Runner, "__init__", shallow)
+    monkeypatch.setattr(_search.Runner, "_run_once", noting)
     for limit, one in zip(limits, expected, strict=True):
         same_answers(engine.query(X[:40], node_limit=limit), one, np.arange(40))
     assert max(depths) > 8
@@ -191,13 +191,13 @@ def near_ties(seed: int) -> Ensemble:
 
 
 def test_softmax_near_ties_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, answer = [], _search._Runner._answer
+    asked, answer = [], _search.Runner._answer
 
     def counting(self: Any, rows: Any, at: np.ndarray) -> Any:
         asked.append(len(at))
         return answer(self, rows, at)
 
-    monkeypatch.setattr(_search._Runner, "_answer", counting)
+    monkeypatch.setattr(_search.Runner, "_answer", counting)
     monkeypatch.setattr(_search, "FIRST_SLICE", 3)
     rng = np.random.default_rng(0)
     for seed in range(count(300)):
@@ -219,13 +219,13 @@ def test_time_that_is_over_ends_questions_and_deep_stacks(monkeypatch: pytest.Mo
         self.stop[0] = 1
         return answer(self, rows, at)
 
-    answer = _search._Runner._answer
+    answer = _search.Runner._answer
     X, stopped = np.random.default_rng(1).integers(-1, 7, (30, 2)) + 0.5, 0
     for seed in range(5):
         engine = search_engine(near_ties(seed), X)
         full = engine.query(X, target="any_other", scale=None)
         with monkeypatch.context() as patch:
-            patch.setattr(_search._Runner, "_answer", stop_and_answer)
+            patch.setattr(_search.Runner, "_answer", stop_and_answer)
             limited = engine.query(X, target="any_other", scale=None, time_limit_s=1e6)
         check_certificate(full, limited, X)
         stopped += int((limited.status == "unknown").sum())
