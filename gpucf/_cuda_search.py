@@ -55,7 +55,8 @@ class DeviceRunner(Runner):
             "set_width": space.set_words.shape[1],
         }  # fmt: skip
         tree_values = {
-            **trees._asdict(), "n_trees": ensemble.n_trees, "n_words": len(trees.full),
+            **trees._asdict(), "left": ensemble.left, "right": ensemble.right, "n_trees": ensemble.n_trees,
+            "n_words": len(trees.full),
             "n_leaf_outputs": trees.value.shape[1], "n_outputs": ensemble.n_outputs,
             "sorted_leaves": trees.sorted_leaves or trees.value.shape[1] == 1, "margin": sum_margin(trees),
         }  # fmt: skip

@@ -2,7 +2,7 @@
 #pragma once
 #include "common.cuh"
 
-constexpr int THRESHOLD = 0, CLASS = 1;
+constexpr int THRESHOLD = 0, CLASS = 1, LEAD = 3;  // 2: probability
 constexpr int MAY = 1, MAY_NOT = 2;  // bits: some point between the bounds meets a condition; some point does not
 constexpr int ASK = -2;              // the library's own arithmetic must tell
 
@@ -84,6 +84,16 @@ template <class Score> GPUCF_FN int simple_outlook(const Rule &r, int i, Sums<Sc
                     may = true;
                 else
                     may_not = true;
+            }
+        return may * MAY + may_not * MAY_NOT;
+    }
+    if (r.mode[i] == LEAD) {  // a rounded difference is monotone in both of its terms
+        double low_c = raw_score(r, i, s.low[c]), high_c = raw_score(r, i, s.high[c]);
+        may = true;
+        for (int k = (int)r.begin[i]; k < (int)r.end[i]; ++k)
+            if (k != c) {
+                may = may && high_c - raw_score(r, i, s.low[k]) >= r.bound[i];
+                may_not = may_not || low_c - raw_score(r, i, s.high[k]) < r.bound[i];
             }
         return may * MAY + may_not * MAY_NOT;
     }
