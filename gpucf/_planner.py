@@ -39,6 +39,7 @@ SAMPLE = 64  # rows on which the methods are measured
 SAMPLE_NODES = 2_000  # nodes that a row of the sample may take
 WORTH_A_MAP_S = 0.5  # search time from which on a map is tried
 LONGEST_BUILD_S = 5.0
+FEW_ROWS = 10_000  # up to which a small map that is there is taken unmeasured: measuring may have to compile the search
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,10 +160,8 @@ class Planner:
     ) -> RegionMap:  # fmt: skip
         """The region map of a rule, built if need be."""
         with self._lock:
-            for region_map in self.maps:
-                fits = region_map.rule.key == rule.key and region_map.cells is cells
-                if fits and not (nullable & ~region_map.layout.nullable).any():
-                    return region_map
+            if (ready := self._ready_map(rule, cells, nullable)) is not None:
+                return ready
             region_map = build_region_map(self.ensemble, cells, nullable, rule, max_regions, keep_going)
             _log.info(
                 "region map: %d regions (%d before joining), %s", region_map.n_regions, region_map.n_compressed,
@@ -170,6 +169,13 @@ class Planner:
             )  # fmt: skip
             self.maps.append(region_map)
             return region_map
+
+    def _ready_map(self, rule: LabelRule, cells: Cells, nullable: np.ndarray) -> RegionMap | None:
+        for region_map in self.maps:
+            fits = region_map.rule.key == rule.key and region_map.cells is cells
+            if fits and not (nullable & ~region_map.layout.nullable).any():
+                return region_map
+        return None
 
     def _choose(self, question: Question, limits: Limits) -> tuple[RegionMap | None, str]:
         """The map to answer from, or None where the search shall; and why."""
@@ -182,6 +188,9 @@ class Planner:
             return self.map_for(rule, question.cells, nullable, self.max_regions), "method='map'"
         known = self._experience(question)
         if not known.choice and not known.no_map:
+            ready = self._ready_map(rule, question.cells, nullable)
+            if ready is not None and ready.n_regions <= SMALL_MAP and len(question.open_rows) <= FEW_ROWS:
+                return ready, f"a map of {ready.n_regions:,} regions is there"
             self._measure(question, known)
         if known.choice == "map":
             return self.map_for(rule, question.cells, nullable, self.max_regions), known.why

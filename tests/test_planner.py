@@ -49,6 +49,19 @@ def test_many_rows_are_measured(winner: str, monkeypatch: pytest.MonkeyPatch) ->
     assert pickle.loads(pickle.dumps(engine)).query(X[:5]).plan["method"] == winner
 
 
+def test_a_small_map_that_is_there_is_taken_for_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measuring would have the search compiled, half a minute, for rows that the map answers in milliseconds."""
+    X, model = rows_and_model()
+    engine = gpucf.Engine(model, background=X, n_threads=1)
+    engine.region_map("opposite")
+    with monkeypatch.context() as patch:
+        patch.setattr(_planner.Planner, "_search", lambda *a: pytest.fail("the search was asked"))
+        result = engine.query(X[:20])
+    assert result.plan["method"] == "map" and "is there" in result.plan["why"]
+    monkeypatch.setattr(_planner, "FEW_ROWS", 19)
+    assert "us a row" in engine.query(X[:20]).plan["why"]
+
+
 def test_a_hopeless_map_is_tried_once_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     X, model = rows_and_model(30, 6)
     monkeypatch.setattr(_planner, "WORTH_A_MAP_S", 0.0)
