@@ -84,8 +84,7 @@ def main() -> None:
 
     from gpucf._cuda_args import kernel_folder
 
-    found = 0
-    bugs = [b for b in BUGS if b[1] != b[2]]
+    found, bugs = 0, BUGS[int(sys.argv[1]) :: int(sys.argv[2])] if len(sys.argv) > 2 else BUGS
     for file, old, new in [("map.cu", "", ""), *bugs]:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name) / "kernels"
