@@ -209,8 +209,7 @@ def write_result(path: Path, people: Any, numbers: np.ndarray, result: Result, g
     """The applicants with their new values, one-hot groups folded back to words."""
     import pyarrow as pa
 
-    from gpucf._csv import CsvWriter
-    from gpucf._stream import writable
+    from gpucf._stream import write_csv
 
     after = result.counterfactuals
     columns: dict[str, Any] = {"Applicant": pa.array(numbers)}
@@ -225,12 +224,7 @@ def write_result(path: Path, people: Any, numbers: np.ndarray, result: Result, g
     columns["gpucf_cost"] = pa.array(result.cost)
     columns["gpucf_changed"] = pa.array(result.n_changed)
     table = pa.table(columns)
-    with writable(path):
-        writer = CsvWriter(path, table.schema)
-        try:
-            writer.write(table)
-        finally:
-            writer.close()
+    write_csv(path, table)
 
 
 def _draw(console: Any, path: Path, engine: Engine, result: Result, declined: np.ndarray) -> None:

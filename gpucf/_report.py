@@ -16,7 +16,7 @@ from gpucf._audit_result import Audit
 from gpucf._audit_text import summary
 from gpucf._errors import TableError
 from gpucf._report_html import page
-from gpucf._stream import writable
+from gpucf._stream import writable, write_csv
 
 
 def write_report(
@@ -46,8 +46,8 @@ def write_report(
     for name, text in texts.items():
         with writable(where / name):
             (where / name).write_text(text, encoding="utf-8")
-    write_csv(where / "rows.csv", {"row": np.arange(audit.n), **audit.rows})
-    write_csv(where / "flips.csv", flips(audit))
+    write_columns(where / "rows.csv", {"row": np.arange(audit.n), **audit.rows})
+    write_columns(where / "flips.csv", flips(audit))
     return verdicts
 
 
@@ -84,11 +84,9 @@ def flips(audit: Audit) -> dict[str, np.ndarray]:
     return columns
 
 
-def write_csv(path: Path, columns: Mapping[str, np.ndarray]) -> None:
+def write_columns(path: Path, columns: Mapping[str, np.ndarray]) -> None:
     """A CSV file of arrays; text columns are arrays of objects."""
     import pyarrow as pa
-
-    from gpucf._csv import CsvWriter
 
     table = pa.table(
         {
@@ -96,9 +94,4 @@ def write_csv(path: Path, columns: Mapping[str, np.ndarray]) -> None:
             for name, values in columns.items()
         }
     )
-    with writable(path):
-        writer = CsvWriter(path, table.schema)
-        try:
-            writer.write(table)
-        finally:
-            writer.close()
+    write_csv(path, table)

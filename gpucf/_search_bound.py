@@ -11,6 +11,23 @@ from gpucf._labels import MAY, MAY_NOT, THRESHOLD, simple_outlook
 
 
 @inline
+def _end_leaves(d, begin, end, stack):
+    """The first and the last reachable leaf of the tree whose mask lies in the words ``begin .. end - 1``."""
+    w = begin
+    members = stack.mask[d, w]
+    while members == 0:
+        w += 1
+        members = stack.mask[d, w]
+    first = 64 * w + np.int64(trailing_zeros(members))
+    w = end - 1
+    members = stack.mask[d, w]
+    while members == 0:
+        w -= 1
+        members = stack.mask[d, w]
+    return first, 64 * w + 63 - np.int64(leading_zeros(members))
+
+
+@inline
 def bound_node(d, trees, stack, scratch):
     """Library's sums over the smallest and the largest reachable leaves; returns the largest leaf range of a tree.
 
@@ -40,26 +57,15 @@ def bound_node(d, trees, stack, scratch):
         sum_high[0] = total_high
         return largest
     n_out = trees.value.shape[1]
-    if n_out == 2 and trees.sorted_leaves:  # see `margin_outlook`, which leaves little for this
+    if n_out == 2 and trees.sorted_leaves:  # `margin_outlook` decides classes, this the rest
         low_0, high_0, low_1, high_1 = sum_low[0], sum_high[0], sum_low[1], sum_high[1]
         end = trees.word_start[0]
         for t in range(len(trees.tree_output)):
             begin = end
             end = trees.word_start[t + 1]
-            w = begin
-            members = stack.mask[d, w]
-            while members == 0:
-                w += 1
-                members = stack.mask[d, w]
-            first = 2 * (64 * w + np.int64(trailing_zeros(members)))
-            w = end - 1
-            members = stack.mask[d, w]
-            while members == 0:
-                w -= 1
-                members = stack.mask[d, w]
-            last = 2 * (64 * w + 63 - np.int64(leading_zeros(members)))
-            first_0, first_1 = trees.flat[first], trees.flat[first + 1]
-            last_0, last_1 = trees.flat[last], trees.flat[last + 1]
+            first, last = _end_leaves(d, begin, end, stack)
+            first_0, first_1 = trees.flat[2 * first], trees.flat[2 * first + 1]
+            last_0, last_1 = trees.flat[2 * last], trees.flat[2 * last + 1]
             high_1 = high_1 + first_1
             low_0 = low_0 + first_0
             low_1 = low_1 + last_1
@@ -72,14 +78,7 @@ def bound_node(d, trees, stack, scratch):
     for t in range(len(trees.tree_output)):
         begin = trees.word_start[t]
         end = trees.word_start[t + 1]
-        w = begin
-        while stack.mask[d, w] == 0:
-            w += 1
-        first = 64 * w + np.int64(trailing_zeros(stack.mask[d, w]))
-        w = end - 1
-        while stack.mask[d, w] == 0:
-            w -= 1
-        last = 64 * w + 63 - np.int64(leading_zeros(stack.mask[d, w]))
+        first, last = _end_leaves(d, begin, end, stack)
         for c in range(n_out):
             a = trees.value[first, c]
             b = trees.value[last, c]
@@ -122,19 +121,11 @@ def margin_outlook(d, label, trees, stack, scratch):
     largest = 0.0
     end = trees.word_start[0]
     for t in range(len(trees.tree_output)):
-        w = end
+        begin = end
         end = trees.word_start[t + 1]
-        members = stack.mask[d, w]
-        while members == 0:
-            w += 1
-            members = stack.mask[d, w]
-        first = np.int64(trees.margin[64 * w + np.int64(trailing_zeros(members))])
-        w = end - 1
-        members = stack.mask[d, w]
-        while members == 0:
-            w -= 1
-            members = stack.mask[d, w]
-        last = np.int64(trees.margin[64 * w + 63 - np.int64(leading_zeros(members))])
+        best, worst = _end_leaves(d, begin, end, stack)
+        first = np.int64(trees.margin[best])
+        last = np.int64(trees.margin[worst])
         high += first
         low += last
         spread = np.float64(first - last)

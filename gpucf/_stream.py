@@ -238,3 +238,13 @@ def deferred_interrupt() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
     if caught:
         raise KeyboardInterrupt
+
+
+def write_csv(path: Path, table: Any) -> None:
+    """A whole pyarrow table as a CSV file."""
+    with writable(path):
+        writer = CsvWriter(path, table.schema)
+        try:
+            writer.write(table)
+        finally:
+            writer.close()
